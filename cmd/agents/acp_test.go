@@ -267,35 +267,26 @@ func TestAnEditorDecidesAboutCalls(t *testing.T) {
 	}
 }
 
-func TestAnEditorCancels(t *testing.T) {
-	for name, end := range map[string]func(c *acpClient, id string){
-		"session/cancel": func(c *acpClient, id string) { c.conn.Send(acp.MethodCancel, acp.SessionID{SessionID: id}) },
-		"end of input":   func(c *acpClient, _ string) { c.in.Close() },
-		"SIGTERM":        func(c *acpClient, _ string) { c.kill(syscall.SIGTERM) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := startACP(t, hangFiles(), "--yes")
-			id := c.session()
-			stop := make(chan string, 1)
-			go func() {
-				var r acp.PromptResponse
-				err := c.conn.Call(context.Background(), acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{*acp.TextBlock("hang")}}, &r)
-				stop <- fmt.Sprint(r.StopReason, " ", err)
-			}()
-			file := filepath.Join(c.dir, "pids")
-			waitFor(t, func() bool { pids, _ := alive(t, file); return len(pids) == 12 })
-			err := c.conn.Call(t.Context(), acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{*acp.TextBlock("two")}}, nil)
-			if err == nil || !strings.Contains(err.Error(), "in progress") {
-				t.Errorf("a second prompt: %v", err)
-			}
-			end(c, id)
-			if got := <-stop; got != "cancelled <nil>" {
-				t.Errorf("the prompt: %s", got)
-			}
-			waitFor(t, func() bool { _, running := alive(t, file); return len(running) == 0 })
-		})
+func TestASignalEndsTheRunsOfAnEditor(t *testing.T) {
+	c := startACP(t, hangFiles(), "--yes")
+	id := c.session()
+	stop := make(chan string, 1)
+	go func() {
+		var r acp.PromptResponse
+		err := c.conn.Call(context.Background(), acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{*acp.TextBlock("hang")}}, &r)
+		stop <- fmt.Sprint(r.StopReason, " ", err)
+	}()
+	file := filepath.Join(c.dir, "pids")
+	waitFor(t, func() bool { pids, _ := alive(t, file); return len(pids) == 12 })
+	err := c.conn.Call(t.Context(), acp.MethodPrompt, acp.PromptRequest{SessionID: id, Prompt: []acp.Block{*acp.TextBlock("two")}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "in progress") {
+		t.Errorf("a second prompt: %v", err)
 	}
+	c.kill(syscall.SIGTERM)
+	if got := <-stop; got != "cancelled <nil>" {
+		t.Errorf("the prompt: %s", got)
+	}
+	waitFor(t, func() bool { _, running := alive(t, file); return len(running) == 0 })
 }
 
 func TestCommandsAndContentOfAnEditor(t *testing.T) {

@@ -152,16 +152,19 @@ type PromptRequest struct {
 	Prompt    []Block `json:"prompt"`
 }
 
-// PromptResponse ends the turn that the prompt began. Usage is the usage of the session so
-// far; it is unstable.
+// PromptResponse ends the turn that the prompt began. Usage is unstable.
 type PromptResponse struct {
 	StopReason string `json:"stopReason"`
-	Usage      *struct {
-		Input     int `json:"inputTokens"`
-		Output    int `json:"outputTokens"`
-		Thought   int `json:"thoughtTokens"`
-		CacheRead int `json:"cachedReadTokens"`
-	} `json:"usage,omitempty"`
+	Usage      *Usage `json:"usage,omitempty"`
+}
+
+// Usage is the usage of a session so far.
+type Usage struct {
+	Total     int `json:"totalTokens"`
+	Input     int `json:"inputTokens"`
+	Output    int `json:"outputTokens"`
+	Thought   int `json:"thoughtTokens"`
+	CacheRead int `json:"cachedReadTokens"`
 }
 
 // Why a turn stopped.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"iter"
 	"strings"
 	"sync"
 	"testing"
@@ -12,9 +11,10 @@ import (
 	"github.com/agents-exe/agents/pkg/acp"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/functool"
+	"github.com/agents-exe/agents/pkg/host"
 )
 
-// fragile is a host with one session. What is called at panics, once.
+// fragile panics once, where at says.
 type fragile struct {
 	mu sync.Mutex
 	at string
@@ -29,25 +29,37 @@ func (f *fragile) reach(name string) {
 	}
 }
 
-func (f *fragile) List(context.Context, string) ([]acp.SessionInfo, error) {
+func (f *fragile) list(context.Context, string) ([]acp.SessionInfo, error) {
 	f.reach("list")
 	return nil, nil
 }
-func (f *fragile) Open(context.Context, Opening) (Session, error) { f.reach("open"); return f, nil }
-func (f *fragile) ID() string                                     { return "s" }
-func (f *fragile) Past() iter.Seq2[agent.Event, error]            { return func(func(agent.Event, error) bool) {} }
-func (f *fragile) Commands() []acp.Command                        { return []acp.Command{{Name: "cost"}} }
-func (f *fragile) Modes() acp.Modes                               { return acp.Modes{Available: []acp.Mode{{ID: "ask"}}} }
-func (f *fragile) SetMode(string)                                 { f.reach("mode") }
-func (f *fragile) Redact(text string) string                      { f.reach("show"); return text }
-func (f *fragile) Close()                                         {}
-func (f *fragile) Command(context.Context, string, string) (string, error) {
-	f.reach("command")
-	return "x", nil
-}
-func (f *fragile) Answer(context.Context, agent.Event) (json.RawMessage, error) {
-	f.reach("question")
-	return json.RawMessage(`"allow"`), nil
+
+func (f *fragile) open(_ context.Context, o Opening) (*Conversation, error) {
+	f.reach("open")
+	t := functool.New("t", "", func(context.Context, args) (string, error) { return "x", nil })
+	h := &host.Host{Sessions: (&host.Memory{Max: 1}).Open, Policy: func(context.Context, *agent.Invocation) agent.Verdict {
+		return agent.Verdict{Decision: agent.AskPerson}
+	}}
+	h.Offers = []host.Agent{{Name: "a", Agent: &agent.Agent{Slug: "a", Provider: f, Toolsets: []agent.Toolset{agent.ToolList{t}}}}}
+	return &Conversation{
+		Start: func(ctx context.Context, s agent.Start, watch func(agent.Event)) (*agent.Channel, error) {
+			f.reach("start")
+			options := host.Options{Observe: watch}
+			if s.Session == "" {
+				options.ID = o.ID
+			}
+			return h.Run(ctx, "a", s, options)
+		},
+		Wait: h.Wait,
+		Answer: func(context.Context, agent.Event) (json.RawMessage, error) {
+			f.reach("question")
+			return json.RawMessage(`"allow"`), nil
+		},
+		Commands: []acp.Command{{Name: "cost"}},
+		Command:  func(context.Context, string, string) (string, error) { f.reach("command"); return "x", nil },
+		Hide:     func(text string) string { f.reach("show"); return text },
+		Close:    func() {},
+	}, nil
 }
 
 func (f *fragile) Generate(_ context.Context, req *agent.Request, _ func(agent.Delta)) (*agent.Response, error) {
@@ -56,17 +68,6 @@ func (f *fragile) Generate(_ context.Context, req *agent.Request, _ func(agent.D
 		m = agent.Message{Role: agent.RoleAssistant, Calls: []agent.ToolCall{{ID: "c", Name: "t", Args: `{"path":"x","content":"y"}`}}}
 	}
 	return &agent.Response{Message: m}, nil
-}
-
-func (f *fragile) Start(ctx context.Context, m agent.Message, watch func(agent.Event)) (*agent.Channel, func() (*agent.Outcome, error), error) {
-	f.reach("start")
-	t := functool.New("t", "", func(context.Context, args) (string, error) { return "x", nil })
-	r := &agent.Runner{Agent: &agent.Agent{Slug: "a", Provider: f, Toolsets: []agent.Toolset{agent.ToolList{t}}}, Observe: watch,
-		Policy: func(context.Context, *agent.Invocation) agent.Verdict {
-			return agent.Verdict{Decision: agent.AskPerson}
-		}}
-	c := r.Start(ctx, agent.Start{Channel: agent.ChannelVersion, Args: json.RawMessage(`{"prompt":"go"}`)})
-	return c, c.Wait, nil
 }
 
 // A panic in one request ends it with a report; the session and the connection stay.
@@ -80,13 +81,13 @@ func TestAPanicEndsOneRequest(t *testing.T) {
 		params any
 		ok     bool // the request itself does not fail
 	}{
-		"list": {acp.MethodList, acp.ListRequest{}, false}, "open": {acp.MethodNew, opening, false}, "mode": {acp.MethodSetMode, acp.SetModeRequest{SessionID: "s", ModeID: "ask"}, false},
-		"command": {acp.MethodPrompt, prompt("/cost"), false}, "start": {acp.MethodPrompt, prompt("go"), false}, "show": {acp.MethodPrompt, prompt("go"), false}, "question": {acp.MethodPrompt, prompt("go"), true},
+		"list": {acp.MethodList, acp.ListRequest{}, false}, "open": {acp.MethodNew, opening, false}, "command": {acp.MethodPrompt, prompt("/cost"), false},
+		"start": {acp.MethodPrompt, prompt("go"), false}, "show": {acp.MethodPrompt, prompt("go"), false}, "question": {acp.MethodPrompt, prompt("go"), true},
 	} {
 		t.Run(at, func(t *testing.T) {
 			var said strings.Builder
 			f := &fragile{}
-			s := &Server{Host: f, Panicked: func(text string) { said.WriteString(text) }}
+			s := &Server{Open: f.open, List: f.list, NewID: func() string { return "s" }, Panicked: func(text string) { said.WriteString(text) }}
 			ours, toUs := io.Pipe()
 			theirs, toThem := io.Pipe()
 			client := acp.NewConn(theirs, toUs)

@@ -1,19 +1,20 @@
 // Package acpserver serves an agent to editors and other clients of the Agent Client
 // Protocol (package acp).
 //
-// A [Server] does not depend on agent files or on sessions on disk: a [Host] opens a
-// [Session], which starts runs as channels. The events of a run become updates of the
-// protocol; questions about calls become permission requests. A sub-agent's calls are shown
+// A [Server] does not depend on agent files or on sessions on disk. For each session of a client
+// it gets a [Conversation], which has functions of a host.Host. The events of a run become updates
+// of the protocol; questions become permission requests and forms. A sub-agent's calls are shown
 // with its name before them.
 //
-//	s := &acpserver.Server{Host: host, Name: "agents", Version: version}
+//	s := &acpserver.Server{Open: open, Name: "agents", Version: version}
 //	err := s.Serve(ctx, os.Stdin, os.Stdout)
 package acpserver
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"io"
 	"iter"
 	"os"
@@ -26,50 +27,49 @@ import (
 	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
-// A Host opens sessions. Its methods are called concurrently.
-type Host interface {
-	// Open opens a session.
-	Open(ctx context.Context, o Opening) (Session, error)
-	// List returns the sessions that began in dir, or all if dir is empty, the most recent
-	// first.
-	List(ctx context.Context, dir string) ([]acp.SessionInfo, error)
-}
-
 // An Opening says which session to open.
 type Opening struct {
-	ID      string // of an earlier session; "" for a new one
+	ID      string
+	New     bool
 	Dir     string // the absolute working folder
 	Servers []acp.MCPServer
 	Client  *Client
 }
 
-// A Session is a conversation with an agent. Prompt is not called while a run is in
-// progress; the other methods may be called at any time.
-type Session interface {
-	ID() string
-	// Past yields the events of the conversation so far.
-	Past() iter.Seq2[agent.Event, error]
-	// Start begins a run with a message. It must call watch with each event before acting
-	// on the event. The caller calls finish after it has read all events of the channel.
-	Start(ctx context.Context, m agent.Message, watch func(agent.Event)) (c *agent.Channel, finish func() (*agent.Outcome, error), err error)
-	// Answer answers a question of a run as agent.Runner.Person does.
-	Answer(ctx context.Context, q agent.Event) (json.RawMessage, error)
-	// Commands returns the slash commands. Command runs one as a turn and returns the text
-	// to show.
-	Commands() []acp.Command
-	Command(ctx context.Context, name, args string) (string, error)
-	// Modes returns the modes of the session; SetMode selects one of them.
-	Modes() acp.Modes
-	SetMode(id string)
-	// Redact removes secrets from a text.
-	Redact(text string) string
-	Close()
+// A Conversation is an open session of a client. Neither Start nor Command is called while a run
+// is in progress; the other functions may be called at any time.
+type Conversation struct {
+	// Past are the events of an earlier session.
+	Past iter.Seq2[agent.Event, error]
+	// Start begins a run: host.Host.Run, with watch as host.Options.Observe. Until the session
+	// exists, s.Session is "", and the session of the run gets Opening.ID.
+	Start func(ctx context.Context, s agent.Start, watch func(agent.Event)) (*agent.Channel, error)
+	// Wait waits until the session is closed after a run: host.Host.Wait.
+	Wait func() error
+	// Answer answers a question of the run about a call, as agent.Runner.Person does: nil means
+	// that nobody does. It may ask Client.Approve.
+	Answer func(ctx context.Context, q agent.Event) (json.RawMessage, error)
+	// Commands are the slash commands. Command does one and returns the text to show.
+	Commands []acp.Command
+	Command  func(ctx context.Context, name, args string) (string, error)
+	// Hide removes secrets from a text: host.Host.Hide.
+	Hide func(text string) string
+	// Close ends what Open has started. It is called once, when no run is in progress.
+	Close func()
 }
 
 // A Server serves one client.
 type Server struct {
-	Host          Host
+	// Open loads the agent for a session of the client. It is called concurrently.
+	Open func(ctx context.Context, o Opening) (*Conversation, error)
+	// List returns the sessions that began in dir, or all if dir is empty, the most recent
+	// first.
+	List          func(ctx context.Context, dir string) ([]acp.SessionInfo, error)
 	Name, Version string
+	// Mode is the first mode of each session; "" is ModeAsk.
+	Mode string
+	// NewID makes the ids of new sessions; nil makes random ones.
+	NewID func() string
 	// Panicked gets the text and the stack of a panic, which fails the request; nil lets it end
 	// the program.
 	Panicked func(text string)
@@ -88,11 +88,14 @@ const maxSessions = 100
 // in when ctx ends.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.sessions = map[string]*session{}
+	if s.NewID == nil {
+		s.NewID = rand.Text
+	}
 	s.conn = acp.NewConn(in, out)
 	s.conn.Request, s.conn.Notify = s.request, s.notify
 	err := s.conn.Serve(ctx)
 	for _, open := range s.sessions {
-		open.Close()
+		open.end()
 	}
 	return err
 }
@@ -133,7 +136,7 @@ func (s *Server) method(method string, params json.RawMessage) acp.Answer {
 		return acp.With(params, func(ctx context.Context, p *acp.SessionRequest) (any, error) { return s.open(ctx, method, p) })
 	case acp.MethodList:
 		return acp.With(params, func(ctx context.Context, p *acp.ListRequest) (any, error) {
-			list, err := s.Host.List(ctx, p.CWD)
+			list, err := s.List(ctx, p.CWD)
 			return acp.ListResponse{Sessions: append([]acp.SessionInfo{}, list...)}, err
 		})
 	case acp.MethodClose:
@@ -168,18 +171,13 @@ func (s *Server) session(id string) (*session, error) {
 	return nil, jsonrpc.Errorf(acp.NotFound, "there is no open session %.100q", id)
 }
 
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
-
 // open opens a session. The history of one that is loaded is sent before the answer.
 func (s *Server) open(ctx context.Context, method string, p *acp.SessionRequest) (any, error) {
 	isNew := method == acp.MethodNew
-	switch {
+	switch info, err := os.Stat(p.CWD); {
 	case !filepath.IsAbs(p.CWD):
 		return nil, jsonrpc.Errorf(acp.InvalidParams, "cwd: %.100q is not an absolute path", p.CWD)
-	case !isFolder(p.CWD):
+	case err != nil || !info.IsDir():
 		return nil, jsonrpc.Errorf(acp.InvalidParams, "cwd: %.100q is not a folder", p.CWD)
 	case isNew == (p.SessionID != ""):
 		return nil, jsonrpc.Errorf(acp.InvalidParams, "sessionId: session/load and session/resume need it, session/new does not take it")
@@ -191,31 +189,28 @@ func (s *Server) open(ctx context.Context, method string, p *acp.SessionRequest)
 	if full {
 		return nil, jsonrpc.Errorf(jsonrpc.InvalidRequest, "%d sessions are open: session/close closes one", maxSessions)
 	}
-	client := &Client{server: s}
-	opened, err := s.Host.Open(ctx, Opening{ID: p.SessionID, Dir: p.CWD, Servers: p.MCPServers, Client: client})
-	if err != nil {
+	id := cmp.Or(p.SessionID, s.NewID())
+	open := &session{Client: &Client{server: s, id: id, mode: cmp.Or(s.Mode, ModeAsk), denied: map[string]bool{}}, begun: !isNew}
+	var err error
+	if open.Conversation, err = s.Open(ctx, Opening{ID: id, New: isNew, Dir: p.CWD, Servers: p.MCPServers, Client: open.Client}); err != nil {
 		return nil, err
 	}
-	client.session = opened.ID()
-	open := &session{Session: opened, server: s}
-	open.updates = &updates{dir: p.CWD, redact: opened.Redact, terminals: terminals}
+	open.updates = &updates{dir: p.CWD, redact: open.Hide, terminals: terminals}
 	if !isNew {
 		if err := open.history(method == acp.MethodLoad); err != nil {
-			opened.Close()
+			open.Close()
 			return nil, err
 		}
 	}
 	s.mu.Lock()
-	s.sessions[opened.ID()] = open
+	s.sessions[id] = open
 	s.mu.Unlock()
-	r := acp.SessionResponse{}
+	r := acp.SessionResponse{Modes: &acp.Modes{Current: open.mode, Available: modes[:]}}
 	if isNew {
-		r.SessionID = opened.ID()
+		r.SessionID = id
 	}
-	modes := opened.Modes()
-	r.Modes = &modes
 	return acp.Then{Result: r, Do: func() {
-		open.send(acp.Update{Kind: acp.CommandsUpdate, Commands: opened.Commands()})
+		open.send(acp.Update{Kind: acp.CommandsUpdate, Commands: append([]acp.Command{}, open.Commands...)})
 	}}, nil
 }
 
@@ -236,49 +231,11 @@ func (s *Server) setMode(_ context.Context, p *acp.SetModeRequest) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(open.Modes().Available, func(m acp.Mode) bool { return m.ID == p.ModeID }) {
+	if !slices.ContainsFunc(modes[:], func(m acp.Mode) bool { return m.ID == p.ModeID }) {
 		return nil, jsonrpc.Errorf(acp.InvalidParams, "modeId: there is no mode %.100q", p.ModeID)
 	}
-	open.SetMode(p.ModeID)
+	open.Client.mu.Lock()
+	defer open.Client.mu.Unlock()
+	open.mode = p.ModeID
 	return acp.Flag{}, nil
-}
-
-// A Client puts the questions of a session to the person at the client.
-type Client struct {
-	server  *Server
-	session string
-}
-
-// Permission asks the person to choose one of options for the call that the question q is
-// about. It returns the id of the option. The error is agent.ErrNobody if the client
-// chooses none.
-func (c *Client) Permission(ctx context.Context, q agent.Event, options []acp.Option) (string, error) {
-	var r acp.PermissionResponse
-	call := acp.CallUpdate{Call: acp.Call{ID: q.Key, Title: title(&q), Status: acp.Pending, RawInput: rawArgs(q.Args)}}
-	err := c.server.conn.Call(ctx, acp.MethodPermission, acp.PermissionRequest{SessionID: c.session, ToolCall: call, Options: options}, &r)
-	switch {
-	case err != nil:
-		return "", err
-	case r.Outcome.Outcome != "selected":
-		return "", agent.ErrNobody
-	}
-	return r.Outcome.OptionID, nil
-}
-
-// Elicit asks the person to fill in a form or to open a URL. The error is agent.ErrNobody if
-// the client does not support that.
-func (c *Client) Elicit(ctx context.Context, r acp.ElicitRequest) (acp.ElicitResponse, error) {
-	var answer acp.ElicitResponse
-	c.server.mu.Lock()
-	can := c.server.caps.Elicitation
-	c.server.mu.Unlock()
-	if can == nil || r.URL == "" && can.Form == nil || r.URL != "" && can.URL == nil {
-		return answer, agent.ErrNobody
-	}
-	r.SessionID = c.session
-	err := c.server.conn.Call(ctx, acp.MethodElicit, r, &answer)
-	if err == nil && answer.Action == "" {
-		err = errors.New("the answer has no action")
-	}
-	return answer, err
 }

@@ -12,17 +12,20 @@ import (
 	"github.com/agents-exe/agents/pkg/acp"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/jsonrpc"
+	"github.com/agents-exe/agents/pkg/termtext"
 )
 
 // A session is one that the client has open.
 type session struct {
-	Session
-	server  *Server
-	updates *updates // used by the turn in progress
+	*Client
+	*Conversation
+	updates *updates // used by the turn in progress, as is begun
+	begun   bool     // the session exists
+
+	turn sync.Mutex // held during a turn
 
 	mu     sync.Mutex
-	stop   context.CancelCauseFunc // ends the turn in progress; nil if there is none
-	done   chan struct{}           // closed when that has ended
+	stop   context.CancelCauseFunc // ends the last turn
 	closed bool
 }
 
@@ -42,12 +45,9 @@ func (s *session) cancel() {
 func (s *session) end() {
 	s.mu.Lock()
 	s.closed = true
-	done := s.done
 	s.mu.Unlock()
 	s.cancel()
-	if done != nil {
-		<-done
-	}
+	s.turn.Lock()
 	s.Close()
 }
 
@@ -58,44 +58,36 @@ func (s *session) begin() (ctx context.Context, end func(), err error) {
 	switch {
 	case s.closed:
 		return nil, nil, jsonrpc.Errorf(acp.NotFound, "the session is closed")
-	case s.stop != nil:
+	case !s.turn.TryLock():
 		return nil, nil, jsonrpc.Errorf(jsonrpc.InvalidRequest, "a prompt of this session is in progress: session/cancel ends it")
 	}
-	done := make(chan struct{})
 	ctx, stop := context.WithCancelCause(context.Background())
-	s.stop, s.done = stop, done
-	return ctx, func() {
-		s.mu.Lock()
-		s.stop, s.done = nil, nil
-		s.mu.Unlock()
-		stop(nil)
-		close(done)
-	}, nil
+	s.stop = stop
+	return ctx, func() { stop(nil); s.turn.Unlock() }, nil
 }
 
 // prompt answers session/prompt. The turn begins before the next message is read, so that
 // session/cancel finds it.
 func (s *Server) prompt(params json.RawMessage) acp.Answer {
-	fail := func(err error) acp.Answer {
-		return func(context.Context) (any, error) { return nil, err }
-	}
 	var p acp.PromptRequest
-	if err := acp.Decode(params, &p); err != nil {
-		return fail(err)
+	var open *session
+	var m agent.Message
+	var turn context.Context
+	var end func()
+	err := acp.Decode(params, &p)
+	if err == nil {
+		open, err = s.session(p.SessionID)
 	}
-	open, err := s.session(p.SessionID)
-	if err != nil {
-		return fail(err)
+	if err == nil {
+		m, err = message(p.Prompt)
 	}
-	m, err := message(p.Prompt)
-	if err != nil {
-		return fail(err)
-	}
-	turn, end, err := open.begin()
-	if err != nil {
-		return fail(err)
+	if err == nil {
+		turn, end, err = open.begin()
 	}
 	return func(ctx context.Context) (any, error) {
+		if err != nil {
+			return nil, err
+		}
 		defer end()
 		defer context.AfterFunc(ctx, open.cancel)()
 		return open.answer(turn, m)
@@ -106,7 +98,7 @@ func (s *Server) prompt(params json.RawMessage) acp.Answer {
 func (s *session) answer(ctx context.Context, m agent.Message) (any, error) {
 	name, args, _ := strings.Cut(strings.TrimSpace(m.Text()), " ")
 	name, isCommand := strings.CutPrefix(name, "/")
-	if !isCommand || len(m.Parts) > 1 || !slices.ContainsFunc(s.Commands(), func(c acp.Command) bool { return c.Name == name }) {
+	if !isCommand || len(m.Parts) > 1 || !slices.ContainsFunc(s.Commands, func(c acp.Command) bool { return c.Name == name }) {
 		return s.run(ctx, m)
 	}
 	text, err := s.Command(ctx, name, strings.TrimSpace(args))
@@ -116,15 +108,20 @@ func (s *session) answer(ctx context.Context, m agent.Message) (any, error) {
 	case err != nil:
 		return nil, err
 	}
-	s.say(text)
+	s.say(fenced(termtext.Clean(text)) + "\n")
 	return acp.PromptResponse{StopReason: acp.EndTurn}, nil
 }
 
-// run runs a prompt and sends what happens.
-func (s *session) run(ctx context.Context, m agent.Message) (acp.PromptResponse, error) {
-	channel, finish, err := s.Start(ctx, m, s.updates.watch)
+// run runs a prompt and sends what happens. If the last run of the session is unfinished, that
+// is finished with the prompt.
+func (s *session) run(ctx context.Context, m agent.Message) (r acp.PromptResponse, err error) {
+	start := agent.Start{Message: &m, Finish: &m}
+	if s.begun {
+		start.Session = s.id
+	}
+	channel, err := s.Start(ctx, start, s.updates.watch)
 	if err != nil {
-		return acp.PromptResponse{}, err
+		return r, err
 	}
 	questions, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
@@ -142,72 +139,70 @@ func (s *session) run(ctx context.Context, m agent.Message) (acp.PromptResponse,
 	}
 	cancel()
 	asking.Wait()
-	out, err := finish()
-	if failed != nil {
-		return acp.PromptResponse{}, failed
+	out, err := channel.Wait()
+	s.begun = s.begun || channel.Session().ID != ""
+	if closed := s.Wait(); err == nil {
+		err = closed
 	}
-	if ctx.Err() != nil {
-		return acp.PromptResponse{StopReason: acp.Cancelled}, nil
+	switch {
+	case failed != nil:
+		return r, failed
+	case ctx.Err() != nil:
+		r.StopReason, err = acp.Cancelled, nil
+	default:
+		r.StopReason, err = s.stopped(out, err)
 	}
-	return s.stopped(out, err)
-}
-
-// reply returns the answer to a question; nil if nobody answers.
-func (s *session) reply(ctx context.Context, q agent.Event) (answer json.RawMessage) {
-	err := agent.Guard(s.server.Panicked, func() (err error) { answer, err = s.Answer(ctx, q); return err })
-	if err != nil {
-		return nil
-	}
-	return answer
+	u := s.updates.usage
+	r.Usage = &acp.Usage{Total: u.InputTokens + u.OutputTokens, Input: u.InputTokens, Output: u.OutputTokens, Thought: u.ReasoningTokens, CacheRead: u.CachedTokens}
+	return r, err
 }
 
 // stopped returns why a run stopped, and sends the reason to the person as a message.
-func (s *session) stopped(out *agent.Outcome, err error) (acp.PromptResponse, error) {
-	r := acp.PromptResponse{StopReason: acp.EndTurn}
+func (s *session) stopped(out *agent.Outcome, err error) (string, error) {
 	status := agent.StatusOf(err)
 	if err == nil {
 		status = out.Status
 	}
+	stop := acp.EndTurn
 	switch status {
 	case agent.StatusOK:
-		return r, nil
+		return stop, nil
 	case agent.StatusPartial:
 		s.say("\n\n[the answer is partial: " + out.Reason + "]")
-		return r, nil
+		return stop, nil
 	case agent.StatusInterrupted:
-		r.StopReason = acp.Cancelled
-		return r, nil
+		return acp.Cancelled, nil
 	case agent.StatusRefused:
-		r.StopReason = acp.Refusal
+		stop = acp.Refusal
 	case agent.StatusBudget:
-		r.StopReason = acp.MaxTokens
+		stop = acp.MaxTokens
 	case agent.StatusLimit, agent.StatusDeadline:
-		r.StopReason = acp.MaxTurnRequests
+		stop = acp.MaxTurnRequests
 	default:
-		return r, fmt.Errorf("%s: %w", status, err)
+		return stop, fmt.Errorf("%s: %w", status, err)
 	}
 	reason := out.Reason
 	if err != nil {
 		reason = err.Error()
 	}
 	s.say(fmt.Sprintf("\n\n[%s] %s", status, cmp.Or(reason, out.Answer)))
-	return r, nil
+	return stop, nil
 }
 
 // say sends a message of the agent.
 func (s *session) say(text string) {
-	s.send(chunk(acp.AgentChunk, s.Redact(text)))
+	s.send(chunk(acp.AgentChunk, s.Hide(text)))
 }
 
 func (s *session) send(list ...acp.Update) {
 	for _, u := range list {
-		_ = s.server.conn.Send(acp.MethodUpdate, acp.Notification{SessionID: s.ID(), Update: u}) // Serve ends with the client
+		_ = s.server.conn.Send(acp.MethodUpdate, acp.Notification{SessionID: s.id, Update: u}) // Serve ends with the client
 	}
 }
 
 // history reads the conversation so far, and sends it if show is set.
 func (s *session) history(show bool) error {
-	for e, err := range s.Past() {
+	for e, err := range s.Past {
 		if err != nil {
 			return err
 		}

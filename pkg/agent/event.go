@@ -72,8 +72,8 @@ const (
 	// EventWarning: something is wrong, but the run continues: Text.
 	EventWarning EventKind = "warning"
 	// EventQuestion waits for a reply: Question, What, Path, Tool, Args, Text,
-	// Schema, Choices, Rule, Reviewer, Approval, Source and Digest (of the tool), Sandbox, Key (of a
-	// call for which it reserves).
+	// Schema, Choices, URL, Rule, Reviewer, Approval, Source and Digest (of the tool), Sandbox, Key
+	// (of a call for which it reserves).
 	EventQuestion EventKind = "question"
 	// EventClientCall waits for the result of a tool that only the holder of a
 	// Channel has: Key, Tool, Args.
@@ -157,12 +157,14 @@ type Event struct {
 	// "elicit", "policy", which the caller's external policies answer, or "budget", which
 	// reserves a model request, or the call Key, in the caller's budgets. Path has the
 	// slugs of the agents from the root to the one that asks,
-	// Schema is the JSON Schema of the reply, and Choices are the possible replies.
+	// Schema is the JSON Schema of the reply, Choices are the possible replies, and URL is a
+	// page that the person is asked to open.
 	Question string          `json:"question,omitempty"`
 	What     string          `json:"what,omitempty"`
 	Path     []string        `json:"path,omitempty"`
 	Schema   json.RawMessage `json:"schema,omitempty"`
 	Choices  []string        `json:"choices,omitempty"`
+	URL      string          `json:"url,omitempty"`
 	// Context is the context of the run after the event.
 	Context json.RawMessage `json:"context,omitempty"`
 }

@@ -414,7 +414,7 @@ func (r *run) question(ctx context.Context, inv *Invocation, e Event) (json.RawM
 	question := inv.event(EventQuestion)
 	question.Tool, question.Args, question.Time = e.Tool, e.Args, t.now()
 	question.Question, question.What, question.Path, question.Text = id, e.What, path, e.Text
-	question.Schema, question.Choices = e.Schema, e.Choices
+	question.Schema, question.Choices, question.URL = e.Schema, e.Choices, e.URL
 	question.Rule, question.Reviewer, question.Approval = e.Rule, e.Reviewer, e.Approval
 	question.Sandbox, question.Source, question.Digest = e.Sandbox, e.Source, e.Digest
 	if len(e.Path) > 0 { // an agent in another process says where its tool comes from

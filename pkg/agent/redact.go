@@ -74,7 +74,7 @@ func (h *heldText) pass(text string, next func(Event)) {
 // event is a copy of e without secrets. It shares with e only what has not
 // changed.
 func (r *redactor) event(e Event) Event {
-	for _, s := range []*string{&e.Session, &e.Agent, &e.Parent, &e.Source, &e.Model, &e.CallID, &e.Tool, &e.Args, &e.Key, &e.Text, &e.Error, &e.Code, &e.System, &e.Question} {
+	for _, s := range []*string{&e.Session, &e.Agent, &e.Parent, &e.Source, &e.Model, &e.CallID, &e.Tool, &e.Args, &e.Key, &e.Text, &e.Error, &e.Code, &e.System, &e.Question, &e.URL} {
 		*s = r.secrets.String(*s)
 	}
 	for _, list := range []*[]string{&e.Argv, &e.Path, &e.Choices} {

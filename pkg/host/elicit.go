@@ -19,7 +19,7 @@ func Elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient.Answer, err
 	if q.URL != "" {
 		text += "\n" + q.URL
 	}
-	reply, err := q.Call.Question(ctx, agent.Event{What: "elicit", Tool: q.Server, Text: text, Schema: q.Schema})
+	reply, err := q.Call.Question(ctx, agent.Event{What: "elicit", Tool: q.Server, Text: text, Schema: q.Schema, URL: q.URL})
 	switch {
 	case ctx.Err() != nil:
 		return decline, context.Cause(ctx)

@@ -20,6 +20,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/agents-exe/agents/pkg/acp"
+	"github.com/agents-exe/agents/pkg/acpserver"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/agents-exe/agents/pkg/host"
@@ -35,7 +37,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestEdges(t *testing.T) {
 	edges := map[string]func(*testing.T, *host.Host) hosttest.Client{
-		"In Go": inGo, "channel": overPipes, "WebSocket": overWebSocket, "OpenAI": openAI, "A2A": a2a, "MCP": mcpStdio, "MCP over HTTP": mcpHTTP,
+		"In Go": inGo, "channel": overPipes, "WebSocket": overWebSocket, "OpenAI": openAI, "A2A": a2a, "MCP": mcpStdio, "MCP over HTTP": mcpHTTP, "ACP": overACP,
 	}
 	for _, name := range hosttest.Order {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
@@ -81,13 +83,15 @@ func start(q hosttest.Request) agent.Start {
 }
 
 // follow reads the events of a run.
-func follow(q hosttest.Request, events iter.Seq2[agent.Event, error], reply func(id string, answer json.RawMessage)) (r hosttest.Reply) {
+func follow(q hosttest.Request, events iter.Seq2[agent.Event, error], reply func(id string, answer json.RawMessage), direct func(agent.Directive)) (r hosttest.Reply) {
 	for e, err := range events {
 		if err != nil {
 			r.Failed = true
 			break
 		}
 		switch {
+		case e.Kind == agent.EventCallStarted && e.Agent == q.Stop:
+			direct(agent.Directive{Session: e.Session, Stop: true, Reason: "enough"})
 		case e.Kind == agent.EventCallStarted && q.Started != nil:
 			q.Started()
 		case e.Kind == agent.EventQuestion:
@@ -139,7 +143,7 @@ func (c *goClient) Ask(ctx context.Context, q hosttest.Request) hosttest.Reply {
 				return
 			}
 		}
-	}, run.Reply)
+	}, run.Reply, run.Direct)
 	out, err := run.Wait()
 	if err != nil {
 		_, _ = all.Write([]byte(err.Error()))
@@ -173,7 +177,7 @@ func (c *channelClient) Ask(ctx context.Context, q hosttest.Request) hosttest.Re
 	run := channel.Open(io.TeeReader(conn, &all), conn, start(q))
 	defer run.Close()
 	defer context.AfterFunc(ctx, func() { _ = run.Cancel("enough") })()
-	r := follow(q, run.Events(), func(id string, answer json.RawMessage) { _ = run.Reply(id, answer) })
+	r := follow(q, run.Events(), func(id string, answer json.RawMessage) { _ = run.Reply(id, answer) }, func(d agent.Directive) { _ = run.Direct(d) })
 	_ = conn.Close()
 	r.All = all.String()
 	return r
@@ -593,6 +597,106 @@ func askMCP(ctx context.Context, c *httpClient, q hosttest.Request, all *receive
 		if mcpReply(c.t, q, data, &r) {
 			break
 		}
+	}
+	return r
+}
+
+// An editor speaks ACP over pipes.
+type editor struct {
+	t    *testing.T
+	in   *io.PipeWriter
+	conn *acp.Conn
+	all  received
+
+	mu    sync.Mutex
+	asked hosttest.Request // the request in progress
+	said  strings.Builder
+}
+
+func overACP(t *testing.T, h *host.Host) hosttest.Client {
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	c := &editor{t: t, in: toServer}
+	c.conn = acp.NewConn(io.TeeReader(fromServer, &c.all), toServer)
+	c.conn.Notify, c.conn.Request = c.update, c.permission
+	s := &acpserver.Server{Open: func(_ context.Context, o acpserver.Opening) (*acpserver.Conversation, error) {
+		answer := func(ctx context.Context, q agent.Event) (json.RawMessage, error) {
+			scope, _, err := o.Client.Approve(ctx, q, []string{"yes"})
+			return json.RawMessage(map[bool]string{true: `"allow"`, false: `"deny"`}[scope == "yes"]), err
+		}
+		return &acpserver.Conversation{Wait: h.Wait, Answer: answer, Hide: h.Hide, Close: func() {},
+			Start: func(ctx context.Context, s agent.Start, watch func(agent.Event)) (*agent.Channel, error) {
+				options := host.Options{Observe: watch}
+				if s.Session == "" {
+					options.ID = o.ID
+				}
+				return h.Run(ctx, "helper", s, options)
+			}}, nil
+	}}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		_ = s.Serve(context.Background(), in, out)
+		_ = in.Close()
+		_ = out.Close()
+	})
+	serving.Go(func() { _ = c.conn.Serve(context.Background()) })
+	t.Cleanup(func() { c.Leave(); serving.Wait() })
+	return c
+}
+
+func (c *editor) Leave() { _ = c.in.Close() }
+
+func (c *editor) update(_ string, params json.RawMessage) {
+	u := decode[acp.Notification](c.t, params).Update
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case u.Kind == acp.AgentChunk:
+		c.said.WriteString(*decode[acp.Block](c.t, u.Content).Text)
+	case u.Kind == acp.ToolCall && c.asked.Started != nil:
+		c.asked.Started()
+	}
+}
+
+func (c *editor) permission(_ string, params json.RawMessage) acp.Answer {
+	return acp.With(params, func(_ context.Context, r *acp.PermissionRequest) (any, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.asked.Approve(r.ToolCall.Title) {
+			return acp.Choose("yes"), nil
+		}
+		return acp.Choose("no"), nil
+	})
+}
+
+func (c *editor) Ask(ctx context.Context, q hosttest.Request) (r hosttest.Reply) {
+	defer func() { r.All = c.all.String() }()
+	if r.Session = q.Session; r.Session == "" {
+		var opened acp.SessionResponse
+		if err := c.conn.Call(context.Background(), acp.MethodNew, acp.SessionRequest{CWD: c.t.TempDir(), MCPServers: []acp.MCPServer{}}, &opened); err != nil {
+			return hosttest.Reply{Failed: true}
+		}
+		r.Session = opened.SessionID
+	}
+	p := acp.PromptRequest{SessionID: r.Session, Prompt: []acp.Block{*acp.TextBlock(q.Prompt)}}
+	for _, m := range q.Media {
+		p.Prompt = append(p.Prompt, acp.Block{Type: "image", MIMEType: m.MIME, Data: base64.StdEncoding.EncodeToString(m.Data)})
+	}
+	c.mu.Lock()
+	c.asked = q
+	c.said.Reset()
+	c.mu.Unlock()
+	defer context.AfterFunc(ctx, func() { _ = c.conn.Send(acp.MethodCancel, acp.SessionID{SessionID: r.Session}) })()
+	var answer acp.PromptResponse
+	err := c.conn.Call(context.Background(), acp.MethodPrompt, p, &answer)
+	if ctx.Err() != nil && answer.StopReason != acp.Cancelled {
+		c.t.Errorf("a prompt that was cancelled: %+v, %v", answer, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.Answer, r.Failed = c.said.String(), err != nil || answer.StopReason != acp.EndTurn
+	if u := answer.Usage; u != nil {
+		r.Usage.InputTokens, r.Usage.OutputTokens = u.Input, u.Output
 	}
 	return r
 }

@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/host"
+	"github.com/agents-exe/agents/pkg/process"
 )
 
 // An Edge is a protocol, with a client for the tests.
@@ -47,6 +50,9 @@ type Request struct {
 	Approve func(question string) bool
 	// Started is called when the client learns that a call of a tool began; nil ignores it.
 	Started func()
+	// Stop is the slug of a sub-agent that the client stops, for the reason "enough", when a call
+	// of its tool begins; "" is none.
+	Stop string
 }
 
 // A Reply is what a client knows at the end.
@@ -77,6 +83,8 @@ const (
 	Schema     = "output schema"
 	Context    = "context"
 	Cancel     = "cancel"
+	StopOne    = "stop a sub-agent"
+	Processes  = "no process stays"
 	Gone       = "client goes away"
 	Continue   = "continue a session"
 	Usage      = "usage"
@@ -84,7 +92,7 @@ const (
 )
 
 // Abilities lists the abilities in the order of the table.
-var Abilities = []string{Answer, Attachment, Progress, Budget, Deadline, Denied, Asked, Schema, Context, Cancel, Gone, Continue, Usage, Secrets}
+var Abilities = []string{Answer, Attachment, Progress, Budget, Deadline, Denied, Asked, Schema, Context, Cancel, StopOne, Processes, Gone, Continue, Usage, Secrets}
 
 // Secret is a key that no client may see.
 const Secret = "sk-hosttest-0123456789abcdef"
@@ -97,7 +105,7 @@ func Test(t *testing.T, e Edge) {
 	}
 	tests := map[string]func(*testing.T, Edge){
 		Answer: testAnswer, Attachment: testAttachment, Progress: testProgress, Budget: testBudget, Deadline: testDeadline, Denied: testDenied, Asked: testAsked,
-		Schema: testSchema, Context: testContext, Cancel: testCancel, Gone: testGone, Continue: testContinue, Usage: testUsage, Secrets: testSecrets,
+		Schema: testSchema, Context: testContext, Cancel: testCancel, StopOne: testStopOne, Processes: testProcesses, Gone: testGone, Continue: testContinue, Usage: testUsage, Secrets: testSecrets,
 	}
 	for _, ability := range Abilities {
 		t.Run(strings.ReplaceAll(ability, " ", "_"), func(t *testing.T) {
@@ -133,7 +141,7 @@ func says(text string, say func(string)) agent.Message {
 }
 
 func calls(tool string) agent.Message {
-	return agent.Message{Calls: []agent.ToolCall{{ID: "c", Name: tool, Args: "{}"}}}
+	return agent.Message{Calls: []agent.ToolCall{{ID: "c", Name: tool, Args: `{"prompt":"go"}`}}}
 }
 
 // first returns a model that calls a tool, and then answers with its result.
@@ -328,6 +336,77 @@ func testCancel(t *testing.T, e Edge) {
 	within(t, "the end of the call", ended)
 	within(t, "the end of the request", done)
 	_ = h.Wait()
+}
+
+func testStopOne(t *testing.T, e Edge) {
+	wait, _, ended := blocked()
+	expert := &agent.Agent{Slug: "expert", Announce: "waits", Provider: first("wait"), Toolsets: []agent.Toolset{agent.ToolList{wait}}}
+	r := ask(t, e, hosting(first("ask"), &agent.Subagent{Name: "ask", Agent: expert}), Request{Prompt: "go", Stop: "expert"})
+	within(t, "the end of the call", ended)
+	if r.Failed || !strings.Contains(r.Answer, "[interrupted] agent expert did not answer: a person stopped it: enough") {
+		t.Errorf("the reply is %s", r)
+	}
+}
+
+// pids is the output of a script: the ids of its processes.
+type pids struct {
+	text  strings.Builder
+	known chan struct{} // closed by the first line
+}
+
+func (p *pids) Write(b []byte) (int, error) {
+	before := p.text.Len()
+	p.text.Write(b)
+	if before == 0 {
+		close(p.known)
+	}
+	return len(b), nil
+}
+
+// running returns those that have not ended.
+func (p *pids) running(t *testing.T) (list []string) {
+	for _, pid := range strings.Fields(p.text.String()) {
+		if _, err := strconv.Atoi(pid); err != nil {
+			t.Errorf("the script wrote %q", p.text.String())
+		}
+		if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !strings.Contains(string(stat), ") Z ") {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+func testProcesses(t *testing.T, e Edge) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("it needs /proc")
+	}
+	for name, script := range map[string]string{
+		"a call that is cancelled": `sleep 600 >/dev/null 2>&1 & echo $! $$; wait`,
+		"a call that ends":         `sleep 600 >/dev/null 2>&1 & echo $! $$`,
+	} {
+		p := &pids{known: make(chan struct{})}
+		h := hosting(first("run"), tool{"run", func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
+			exit, err := process.Run(ctx, &process.Command{Path: "/bin/sh", Args: []string{"-c", script}, Env: os.Environ(), Stdout: p, Mark: inv.Key})
+			return agent.TextResult("ran"), exit.Failure(ctx, err)
+		}})
+		client := e.Open(t, h)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			client.Ask(ctx, Request{Prompt: "go"})
+		}()
+		within(t, "the begin of the script", p.known)
+		if strings.HasSuffix(script, "wait") {
+			cancel()
+		}
+		within(t, "the end of the request", done)
+		_ = h.Wait()
+		cancel()
+		if left := p.running(t); len(left) > 0 {
+			t.Errorf("%s: the processes %v still run", name, left)
+		}
+	}
 }
 
 func testGone(t *testing.T, e Edge) {

@@ -11,34 +11,46 @@ var Table = map[string]map[string]string{
 	"channel":   {},
 	"WebSocket": {},
 	"OpenAI": {
+		StopOne:  noSubagent,
 		Progress: "its streams name only the tools of the client",
 		Asked:    "it has no message for a question",
 		Context:  "it has no field for it",
 		Continue: "the client sends the conversation again, or names a stored response",
 	},
 	"A2A": {
+		StopOne: noSubagent,
 		Asked:   "the client may be a model, so it cannot allow a call that a person is to decide about",
 		Gone:    "a task belongs to no connection: its client finds it again by its id, or cancels it",
 		Schema:  "a message has no field for it",
 		Context: "a message has no field for it",
 	},
 	"MCP": {
+		StopOne:    noSubagent,
 		Attachment: "the arguments of a tool are JSON",
 		Asked:      "the client may be a model, so it cannot allow a call that a person is to decide about",
 		Schema:     "the arguments of a tool are those of its schema",
 		Context:    "the arguments of a tool are those of its schema",
 	},
 	"MCP over HTTP": {
+		StopOne:    noSubagent,
 		Attachment: "the arguments of a tool are JSON",
 		Asked:      "the client may be a model, so it cannot allow a call that a person is to decide about",
 		Schema:     "the arguments of a tool are those of its schema",
 		Context:    "the arguments of a tool are those of its schema",
 		Gone:       "a connection that is lost does not end the call: its client can take up the stream again",
 	},
+	"ACP": {
+		StopOne: noSubagent,
+		Schema:  "a prompt has no field for it",
+		Context: "a prompt has no field for it",
+	},
 }
 
+// noSubagent is why a client cannot stop a sub-agent.
+const noSubagent = "its messages name no sub-agent"
+
 // Order is the order of the protocols in the table.
-var Order = []string{"In Go", "channel", "WebSocket", "OpenAI", "A2A", "MCP", "MCP over HTTP"}
+var Order = []string{"In Go", "channel", "WebSocket", "OpenAI", "A2A", "MCP", "MCP over HTTP", "ACP"}
 
 // Markdown returns the table for the manual: a row for each ability, and below the table the
 // reasons why protocols lack some.

@@ -14,20 +14,18 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A scope is what an answer to a question about a call covers.
-type scope string
-
+// The scopes: what an answer to a question about a call covers.
 const (
-	scopeNo      scope = "no"
-	scopeOnce    scope = "yes"
-	scopeSession scope = "session"
-	scopeCall    scope = "call"
-	scopeFolder  scope = "folder"
+	scopeNo      = "no"
+	scopeOnce    = "yes"
+	scopeSession = "session"
+	scopeCall    = "call"
+	scopeFolder  = "folder"
 )
 
 // about explains in the question's help what a scope covers.
-func (s scope) about(tool string) string {
-	switch s {
+func about(scope, tool string) string {
+	switch scope {
 	case scopeOnce:
 		return "this call, and the same call again in this run"
 	case scopeNo:
@@ -42,24 +40,21 @@ func (s scope) about(tool string) string {
 
 // An approval is an answer of the person. Its reason is for the model.
 type approval struct {
-	scope  scope
-	reason string
+	scope, reason string
 }
 
 // approve asks whether a call may run. The error wraps agent.ErrNobody if nobody answers.
-func (h *Person) approve(ctx context.Context, q agent.Event, changes string, scopes []scope) (approval, error) {
+func (h *Person) approve(ctx context.Context, q agent.Event, changes string, scopes []string) (approval, error) {
 	answer := approval{scope: scopeNo}
+	scopes = append([]string{scopeOnce, scopeNo}, scopes...)
 	if h.far != nil {
-		words := []string{string(scopeOnce), string(scopeNo)}
-		for _, s := range scopes {
-			words = append(words, string(s))
-		}
-		chosen, reason, err := h.far.Approve(ctx, q, changes, words)
-		return approval{scope(chosen), reason}, err
+		var err error
+		answer.scope, answer.reason, err = h.far(ctx, q, scopes)
+		return answer, err
 	}
 	err := h.use(ctx, func(c Console) error {
 		var err error
-		answer, err = approve(c, q, changes, append([]scope{scopeOnce, scopeNo}, scopes...))
+		answer, err = approve(c, q, changes, scopes)
 		return err
 	})
 	switch {
@@ -74,7 +69,7 @@ func (h *Person) approve(ctx context.Context, q agent.Event, changes string, sco
 }
 
 // approve shows a call and reads the answer.
-func approve(c Console, q agent.Event, changes string, scopes []scope) (approval, error) {
+func approve(c Console, q agent.Event, changes string, scopes []string) (approval, error) {
 	text, cut := shownArgs(q.Args, maxShownArgs)
 	fmt.Fprintf(c, "agent %s wants to call %s:\n%s", visible(strings.Join(q.Path, " > ")), visible(q.Tool), text)
 	if q.Text != "" {
@@ -84,10 +79,7 @@ func approve(c Console, q agent.Event, changes string, scopes []scope) (approval
 	if q.Sandbox != "" {
 		fmt.Fprintf(c, "sandbox:  %s\n", visible(q.Sandbox))
 	}
-	var words []string
-	for _, s := range scopes {
-		words = append(words, string(s))
-	}
+	words := slices.Clone(scopes)
 	if cut {
 		words = append(words, "all")
 	}
@@ -103,7 +95,7 @@ func approve(c Console, q agent.Event, changes string, scopes []scope) (approval
 		case word == "":
 		case strings.HasPrefix("help", word) || word == "?":
 			for _, s := range scopes {
-				fmt.Fprintf(c, "  %-7s  %s\n", s, s.about(visible(q.Tool)))
+				fmt.Fprintf(c, "  %-7s  %s\n", s, about(s, visible(q.Tool)))
 			}
 			if cut {
 				fmt.Fprintf(c, "  %-7s  show all of the arguments\n", "all")
@@ -112,7 +104,7 @@ func approve(c Console, q agent.Event, changes string, scopes []scope) (approval
 			text, _ := shownArgs(q.Args, len(q.Args)*10)
 			io.WriteString(c, text)
 		default:
-			i := slices.IndexFunc(scopes, func(s scope) bool { return strings.HasPrefix(string(s), word) })
+			i := slices.IndexFunc(scopes, func(s string) bool { return strings.HasPrefix(s, word) })
 			if i < 0 || scopes[i] != scopeNo && rest != "" {
 				continue
 			}

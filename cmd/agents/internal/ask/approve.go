@@ -171,14 +171,14 @@ func (a *Approver) changes(q agent.Event) string {
 }
 
 // scopes returns the answers that are offered besides yes and no.
-func (a *Approver) scopes(q agent.Event) []scope {
+func (a *Approver) scopes(q agent.Event) []string {
 	switch {
 	case q.Reviewer == reviewerHuman || q.Approval == approvalAlways:
 		return nil
 	case a.File == "" || a.Folder == "":
-		return []scope{scopeSession, scopeCall}
+		return []string{scopeSession, scopeCall}
 	}
-	return []scope{scopeSession, scopeCall, scopeFolder}
+	return []string{scopeSession, scopeCall, scopeFolder}
 }
 
 // keep remembers an answer and returns it.

@@ -28,7 +28,7 @@ type Person struct {
 	ours bool                                   // this process was started at it
 	at   func(context.Context) (Console, error) // opens the terminal for a question
 	turn chan struct{}
-	far  *Remote // answers in place of a terminal
+	far  func(ctx context.Context, q agent.Event, scopes []string) (scope, reason string, err error) // asks in place of a terminal
 
 	mu   sync.Mutex
 	hold func() (release func()) // pauses the progress on the terminal; nil if there is none
@@ -56,17 +56,12 @@ func At(p *program.Env, open func(context.Context) (Console, error)) *Person {
 	return &Person{p: p, at: open, turn: make(chan struct{}, 1)}
 }
 
-// A Remote is a person whom another program asks.
-type Remote struct {
-	// Approve asks whether a call may run: changes describes how it differs from the last
-	// one, and scopes are the answers that are offered, "yes" and "no" included. It
-	// returns one of them, and a reason for the model.
-	Approve func(ctx context.Context, q agent.Event, changes string, scopes []string) (scope, reason string, err error)
-	Elicit  func(context.Context, mcpclient.Elicitation) (mcpclient.Answer, error)
+// Through returns the person whom approve asks whether calls may run, and nothing else. scopes are
+// the answers that are offered, "yes" and "no" included; it returns one of them, and a reason for
+// the model.
+func Through(approve func(ctx context.Context, q agent.Event, scopes []string) (scope, reason string, err error)) *Person {
+	return &Person{far: approve}
 }
-
-// Through returns the person whom r asks.
-func Through(r Remote) *Person { return &Person{far: &r} }
 
 // A Console shows one question and reads its answers.
 type Console interface {
@@ -93,9 +88,6 @@ func (h *Person) Holds(hold func() (release func())) {
 // elicit asks the person what a server wants to know. If the terminal is not
 // available, the question is declined.
 func (h *Person) elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient.Answer, error) {
-	if h.far != nil {
-		return h.far.Elicit(ctx, q)
-	}
 	answer := mcpclient.Answer{Action: mcpclient.Decline}
 	err := h.use(ctx, func(c Console) error {
 		got, err := (&form.Dialog{Out: c, Line: c.Line}).Ask(q)

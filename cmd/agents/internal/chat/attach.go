@@ -3,7 +3,6 @@ package chat
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -40,9 +39,6 @@ func (a *attached) Cancel(reason string)  { _ = a.Held.Cancel(reason) }         
 
 // attach lists the runs of servers, or holds one of them.
 func (t *terminal) attach(ctx context.Context, args string) error {
-	if t.tty == nil {
-		return errors.New("/attach needs a terminal with a line editor")
-	}
 	where, tokens, _ := strings.Cut(args, " ")
 	isURL := strings.Contains(where, "://") || strings.HasPrefix(where, wsconn.Socket)
 	if where == "" || isURL || len(t.places) == 0 {
@@ -57,7 +53,7 @@ func (t *terminal) attach(ctx context.Context, args string) error {
 			t.say("  there is no run to attach to on the servers that can be reached")
 		}
 		for _, p := range t.places {
-			t.entry(1, p.Session, p.Agent+", "+p.State, p.Prompt)
+			t.list(entry(1, p.Session, p.Agent+", "+p.State, p.Prompt))
 		}
 		return nil
 	}
@@ -127,7 +123,7 @@ func (t *terminal) follow(ctx context.Context, p place) {
 	a := &attached{own: t.show, Held: p.server.Hold(ctx, p.Agent, agent.Start{Session: p.Session}, notice)}
 	t.show = &show{w: t.screen, color: a.own.color, ascii: a.own.ascii, all: true}
 	events := make(chan agent.Event)
-	t.run, t.events, t.display = a, events, observe.GuardedTee(t.undrawn, t.show.event)
+	t.run, t.attached, t.events, t.display = a, a, events, observe.GuardedTee(t.undrawn, t.show.event)
 	t.editor.Prompt = termtext.Clean(p.Agent) + "> "
 	t.say("  attached to %s; Ctrl-D detaches, Ctrl-C stops the run", p.Session)
 	go func() {
@@ -157,7 +153,7 @@ func (t *terminal) detach(a *attached, err error) {
 	}
 	t.show.endText()
 	t.withdraw(agent.Event{Kind: agent.EventEnd})
-	t.run, t.events, t.show = nil, nil, a.own
+	t.run, t.attached, t.events, t.show = nil, nil, nil, a.own
 	t.queued, t.sent, t.stopping = nil, nil, false
 	t.editor.Prompt = "> "
 	if err != nil {
@@ -173,22 +169,4 @@ func (a *attached) reply(ctx context.Context, approver *ask.Approver, q agent.Ev
 		answer = nil // nobody answers
 	}
 	_ = a.Reply(q.Question, answer) // Events has the error
-}
-
-// compact has the conversation shortened: during a run before its next request, otherwise
-// with the next message.
-func (t *terminal) compact(context.Context, string) error {
-	d := agent.Directive{Compact: true}
-	switch r := t.run.(type) {
-	case *run:
-		r.Direct(d)
-	case *attached:
-		if err := r.Direct(d); err != nil {
-			return err
-		}
-	default:
-		t.shorten = true
-	}
-	t.say("  the conversation will be shortened before the next request")
-	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
@@ -21,6 +22,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/agents-exe/agents/cmd/agents/internal/sinks"
+	"github.com/agents-exe/agents/pkg/acpserver"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/policy"
@@ -54,12 +56,13 @@ type chat struct {
 	closed string
 	turns  int
 	// next is what goes along with the next message.
-	next    []agent.Part
-	shorten bool             // the conversation before the next request
-	total   agent.TotalUsage // of the conversation since the chat began
-	last    error            // of the last run
-
-	editor // what an editor's conversation has beside it
+	next     []agent.Part
+	shorten  bool               // the conversation before the next request
+	total    agent.TotalUsage   // of the conversation since the chat began
+	last     error              // of the last run
+	running  *run               // nil if no run of this conversation is in progress
+	attached *attached          // the run of a server that is held in its place; nil if none is
+	editor   *acpserver.Opening // nil if the conversation is not with an editor
 }
 
 // Run holds a conversation until the person ends it. The error is that of the last run
@@ -95,7 +98,9 @@ func (c *chat) open(ctx context.Context) error {
 func (c *chat) load(ctx context.Context, o load.Options) error {
 	o = c.Load(o)
 	o.Elicit = c.person.Asked()
-	o.Dir, o.Servers = c.dir, c.servers
+	if e := c.editor; e != nil {
+		o.Elicit, o.Dir, o.Servers = host.Elicit, e.Dir, mcpServers(e.Servers)
+	}
 	if c.person != nil {
 		o.Rights.Default = policy.Effects
 	}
@@ -132,13 +137,13 @@ type run struct {
 	*agent.Channel
 	kept   *keep.Session
 	host   *host.Host
-	answer func(context.Context, agent.Event) (json.RawMessage, error)
+	answer func(context.Context, agent.Event) (json.RawMessage, error) // of questions
 	cancel context.CancelCauseFunc
 }
 
 // start begins a run with a message, or one that finishes what the last one left if the
 // message is empty.
-func (c *chat) start(ctx context.Context, m agent.Message) (*run, error) {
+func (c *chat) start(ctx context.Context, m agent.Message, o host.Options) (*run, error) {
 	r := &run{kept: c.kept}
 	if c.path != "" {
 		var err error
@@ -152,13 +157,17 @@ func (c *chat) start(ctx context.Context, m agent.Message) (*run, error) {
 	r.answer = approver.Answer
 	r.host = c.Host(c.p, c.tree, r.kept)
 	r.host.Traced, r.host.Observe = c.logs.Traced, c.logs.Observe
-	o := host.Options{Observe: func(e agent.Event) {
+	watch := o.Observe
+	o.Observe = func(e agent.Event) {
 		approver.Observe(e)
-		if c.watch != nil {
-			c.watch(e)
+		if watch != nil {
+			watch(e)
 		}
-	}}
-	c.editor.prepare(r, approver, &o)
+	}
+	if e := c.editor; e != nil {
+		approver.Folder, _ = filepath.EvalSymlinks(e.Dir) // without it no folder is offered
+		r.host.Policy, r.host.Panicked = e.Client.Policy, func(text string) { c.p.Warn(c.logs.Hide(text)) }
+	}
 	start := agent.Start{Compact: c.shorten, Finish: &m}
 	start.Args, start.Media = arguments(c.tree.Root, m)
 	if r.kept != nil {
@@ -174,7 +183,7 @@ func (c *chat) start(ctx context.Context, m agent.Message) (*run, error) {
 		r.cancel(nil)
 		return nil, err
 	}
-	c.shorten = false
+	c.shorten, c.running = false, r
 	return r, nil
 }
 
@@ -214,11 +223,23 @@ func (r *run) reply(ctx context.Context, q agent.Event) {
 // finish waits for the end of a run and closes the session.
 func (c *chat) finish(r *run) (*agent.Outcome, error) {
 	out, err := r.Wait()
-	r.cancel(nil)
-	c.total = c.total.Add(out.Total)
-	if closeErr := r.host.Wait(); err == nil {
-		err = closeErr
+	if closed := c.settle(r); err == nil {
+		err = closed
 	}
+	if err == nil && out.Status == agent.StatusPartial {
+		err = &agent.EndError{Status: agent.StatusPartial, Text: "the answer is partial: " + out.Reason}
+	}
+	c.last = c.logs.Redact(err)
+	return out, c.last
+}
+
+// settle closes the session of a run that has ended, for the next one to continue it.
+func (c *chat) settle(r *run) error {
+	out, _ := r.Wait()
+	r.cancel(nil)
+	c.running = nil
+	c.total = c.total.Add(out.Total)
+	err := r.host.Wait()
 	switch {
 	case r.kept == nil:
 		c.past = r.Session().ID
@@ -228,11 +249,7 @@ func (c *chat) finish(r *run) (*agent.Outcome, error) {
 		c.path, c.kept = r.kept.Path(), nil
 		c.closed, c.turns = c.path, r.Session().Turn
 	}
-	if err == nil && out.Status == agent.StatusPartial {
-		err = &agent.EndError{Status: agent.StatusPartial, Text: "the answer is partial: " + out.Reason}
-	}
-	c.last = c.logs.Redact(err)
-	return out, c.last
+	return err
 }
 
 // begin makes the next message the first of a new session.
@@ -275,8 +292,8 @@ func (c *chat) say(format string, args ...any) {
 		return
 	}
 	columns, _ := size()
-	indent := len(text) - len(strings.TrimLeft(text, " "))
 	for line := range strings.Lines(text) {
+		indent := len(line) - len(strings.TrimLeft(line, " "))
 		fmt.Fprint(c.out, wrap(strings.TrimSuffix(line, "\n"), columns-1, indent+2))
 	}
 }

@@ -25,25 +25,33 @@ import (
 type verb struct {
 	name, args, usage string
 	idle              bool // not during a run
-	do                func(t *terminal, ctx context.Context, args string) error
+	lone              bool // args may be left out
+	editor            bool // editors have it too
+	anew              bool // another conversation follows
+	// text does the command and returns what to show; nil if only do does it. show prints that;
+	// nil is say.
+	text func(c *chat, ctx context.Context, args string) (string, error)
+	show func(c *chat, text string)
+	// do does the command at a terminal with a line editor, in place of text.
+	do func(t *terminal, ctx context.Context, args string) error
 }
 
 // verbs are the commands in the order of /help. It is a function because nothing is built
 // for programs that do not chat.
 func verbs() []verb {
 	return []verb{
-		{name: "help", usage: "this list", do: (*terminal).help},
-		{name: "agents", usage: "the agents of this tree, and others that can be chosen", do: (*terminal).agents},
-		{name: "agent", args: "SLUG", usage: "begin a new conversation with another agent", idle: true, do: (*terminal).choose},
-		{name: "tools", usage: "the tools of the agent", do: (*terminal).tools},
-		{name: "model", args: "NAME", usage: "use another model for what follows, or SLUG=NAME in one agent", idle: true, do: (*terminal).model},
-		{name: "cost", usage: "what the conversation has consumed", do: (*terminal).cost},
-		{name: "budget", args: "AMOUNT=NUMBER", usage: "limit each run that follows, as usd=1,seconds=600", do: (*terminal).budget},
-		{name: "undo", usage: "take back the last message and what followed, in a copy of the session", idle: true, do: (*terminal).undo},
-		{name: "fork", usage: "continue in a copy of the session", idle: true, do: (*terminal).fork},
-		{name: "save", args: "FILE", usage: "write the conversation as Markdown", do: (*terminal).save},
-		{name: "compact", usage: "shorten the conversation for the model", do: (*terminal).compact},
-		{name: "attach", args: "SESSION|URL", usage: "watch and steer a run of a server; without an argument, list these runs", idle: true, do: (*terminal).attach},
+		{name: "help", usage: "this list", text: (*chat).help, show: (*chat).columns},
+		{name: "agents", usage: "the agents of this tree, and others that can be chosen", editor: true, text: (*chat).agents, show: (*chat).list},
+		{name: "agent", args: "SLUG", usage: "begin a new conversation with another agent", idle: true, anew: true, text: (*chat).choose},
+		{name: "tools", usage: "the tools of the agent", editor: true, text: (*chat).tools, show: (*chat).list},
+		{name: "model", args: "NAME", usage: "use another model for what follows, or SLUG=NAME in one agent", idle: true, lone: true, editor: true, text: (*chat).model},
+		{name: "cost", usage: "what the conversation has consumed", editor: true, text: (*chat).cost},
+		{name: "budget", args: "AMOUNT=NUMBER", usage: "limit each run that follows, as usd=1,seconds=600", lone: true, editor: true, text: (*chat).budget},
+		{name: "undo", usage: "take back the last message and what followed, in a copy of the session", idle: true, anew: true, text: (*chat).undo},
+		{name: "fork", usage: "continue in a copy of the session", idle: true, text: (*chat).fork},
+		{name: "save", args: "FILE", usage: "write the conversation as Markdown", text: (*chat).save},
+		{name: "compact", usage: "shorten the conversation for the model", editor: true, text: (*chat).compact},
+		{name: "attach", args: "SESSION|URL", usage: "watch and steer a run of a server; without an argument, list these runs", idle: true, lone: true, do: (*terminal).attach},
 		{name: "edit", usage: "write the message in $VISUAL or $EDITOR", idle: true, do: (*terminal).edit},
 		{name: "quit", usage: "leave", do: func(t *terminal, _ context.Context, _ string) error { t.quit = true; return nil }},
 	}
@@ -63,78 +71,116 @@ func slash(text string) (name, args string, ok bool) {
 	return name, strings.TrimSpace(args), !strings.ContainsAny(name, "/.\n")
 }
 
-// command runs a command.
-func (t *terminal) command(ctx context.Context, name, args string) error {
+// verbFor returns a command for which args are possible.
+func verbFor(name, args string) (*verb, error) {
 	var names []string
 	for _, v := range verbs() {
-		if v.name != name {
-			names = append(names, "/"+v.name)
-			continue
-		}
 		switch {
-		case v.idle && (t.run != nil || t.job != nil):
-			return fmt.Errorf("/%s cannot be used while something is running; Ctrl-C stops it", name)
-		case args == "" && v.args != "" && name != "attach" && name != "budget" && name != "model":
-			return fmt.Errorf("usage: /%s %s", name, v.args)
+		case v.name != name:
+			names = append(names, "/"+v.name)
+		case args == "" && v.args != "" && !v.lone:
+			return nil, fmt.Errorf("usage: /%s %s", name, v.args)
 		case args != "" && v.args == "":
-			return fmt.Errorf("/%s takes no argument", name)
+			return nil, fmt.Errorf("/%s takes no argument", name)
+		default:
+			return &v, nil
 		}
+	}
+	return nil, fmt.Errorf("there is no command /%s%s", name, cmp.Or(closest.Hint("/"+name, names), "; /help lists them"))
+}
+
+// command does a command and prints its text.
+func (c *chat) command(ctx context.Context, v *verb, args string) error {
+	if v.text == nil {
+		return fmt.Errorf("/%s needs a terminal with a line editor", v.name)
+	}
+	text, err := v.text(c, ctx, args)
+	switch {
+	case err != nil:
+		return err
+	case v.show != nil:
+		v.show(c, text)
+	default:
+		c.say("%s", strings.TrimSuffix(text, "\n"))
+	}
+	return nil
+}
+
+// command does a command.
+func (t *terminal) command(ctx context.Context, name, args string) error {
+	v, err := verbFor(name, args)
+	switch {
+	case err != nil:
+		return err
+	case v.idle && (t.run != nil || t.job != nil):
+		return fmt.Errorf("/%s cannot be used while something is running; Ctrl-C stops it", name)
+	case v.do != nil:
 		return v.do(t, ctx, args)
 	}
-	return fmt.Errorf("there is no command /%s%s", name, cmp.Or(closest.Hint("/"+name, names), "; /help lists them"))
-}
-
-func (t *terminal) help(context.Context, string) error {
-	for _, v := range verbs() {
-		t.explain("/"+v.name+" "+v.args, v.usage)
+	if err = t.chat.command(ctx, v, args); err == nil && v.anew {
+		t.show.tree = view.Tree{}
 	}
-	t.explain("@FILE", "include a file; Tab completes its name")
-	t.explain("!COMMAND", "run a command of the shell; its output goes along with the next message")
-	t.explain(`\ Enter`, "continue on a new line, as Alt-Enter and Ctrl-J")
-	t.explain("Ctrl-R", "find what was typed before")
-	t.explain("Ctrl-C", "stop what is running; Ctrl-D leaves")
-	return nil
+	return err
 }
 
-// explain prints a name and what it means, in lines of the terminal.
-func (t *terminal) explain(name, meaning string) {
+// help returns lines of a name, a tab and what it means.
+func (c *chat) help(context.Context, string) (string, error) {
+	var b strings.Builder
+	for _, v := range verbs() {
+		fmt.Fprintf(&b, "%s\t%s\n", strings.TrimSpace("/"+v.name+" "+v.args), v.usage)
+	}
+	b.WriteString(`@FILE	include a file; Tab completes its name
+!COMMAND	run a command of the shell; its output goes along with the next message
+\ Enter	continue on a new line, as Alt-Enter and Ctrl-J
+Ctrl-R	find what was typed before
+Ctrl-C	stop what is running; Ctrl-D leaves
+`)
+	return b.String(), nil
+}
+
+// columns prints names and what they mean.
+func (c *chat) columns(text string) {
 	const column = 26
 	columns, _ := size()
-	line := fmt.Sprintf("  %-*s", column-2, strings.TrimSpace(name))
-	if columns < 2*column {
-		fmt.Fprintln(t.out, line)
-		fmt.Fprint(t.out, wrap("    "+meaning, columns-1, 4))
-		return
+	for line := range strings.Lines(text) {
+		name, meaning, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		name = fmt.Sprintf("  %-*s", column-2, name)
+		if columns < 2*column {
+			fmt.Fprintln(c.out, name)
+			fmt.Fprint(c.out, wrap("    "+meaning, columns-1, 4))
+			continue
+		}
+		fmt.Fprint(c.out, wrap(name+meaning, columns-1, column))
 	}
-	fmt.Fprint(t.out, wrap(line+meaning, columns-1, column))
 }
 
-func (t *terminal) agents(context.Context, string) error {
-	for _, n := range t.tree.Nodes {
+func (c *chat) agents(context.Context, string) (string, error) {
+	var b strings.Builder
+	for _, n := range c.tree.Nodes {
 		depth := 1
-		if n.Agent != t.tree.Root {
+		if n.Agent != c.tree.Root {
 			depth = 2
 		}
-		t.entry(depth, n.Agent.Slug, cmp.Or(n.Agent.Model, n.Agent.Flavor), n.File.Spec.Announce)
+		b.WriteString(entry(depth, n.Agent.Slug, cmp.Or(n.Agent.Model, n.Agent.Flavor), n.File.Spec.Announce))
 	}
-	others := t.others()
+	others := c.others()
 	for _, slug := range slices.Sorted(maps.Keys(others)) {
-		t.entry(1, slug, "", others[slug])
+		b.WriteString(entry(1, slug, "", others[slug]))
 	}
-	return nil
+	return b.String(), nil
 }
 
 // others are agents that are not in the tree and can be chosen, with what they are.
-func (t *terminal) others() map[string]string {
+func (c *chat) others() map[string]string {
 	list := map[string]string{}
-	files, _ := load.Candidates(t.p, t.tree.Config) // what is not trusted is not read
+	files, _ := load.Candidates(c.p, c.tree.Config) // what is not trusted is not read
 	for _, path := range files {
 		f, _, err := agentfile.Read(path)
 		if err != nil {
 			continue
 		}
 		for _, slug := range f.Slugs {
-			if slug != t.tree.Root.Slug {
+			if slug != c.tree.Root.Slug {
 				list[slug] = f.Spec.Announce
 			}
 		}
@@ -142,9 +188,8 @@ func (t *terminal) others() map[string]string {
 	return list
 }
 
-// entry prints a line of a list.
-func (t *terminal) entry(depth int, name, detail, about string) {
-	columns, _ := size()
+// entry returns a line of a list.
+func entry(depth int, name, detail, about string) string {
 	line := strings.Repeat("  ", depth) + termtext.Clean(name)
 	if detail != "" {
 		line += " (" + termtext.Clean(detail) + ")"
@@ -152,25 +197,32 @@ func (t *terminal) entry(depth int, name, detail, about string) {
 	if about != "" {
 		line += "  " + program.OneLine(about, 200)
 	}
-	fmt.Fprintln(t.out, termtext.Cut(line, columns-1, "…"))
+	return line + "\n"
 }
 
-func (t *terminal) choose(ctx context.Context, slug string) error {
-	before, models := t.p.Global.Agent, t.Models
-	t.p.Global.Agent, t.Models = slug, nil
-	if err := t.load(ctx, load.Options{}); err != nil {
-		t.p.Global.Agent, t.Models = before, models
-		return err
+// list prints entries, each on one line of the terminal.
+func (c *chat) list(text string) {
+	columns, _ := size()
+	for line := range strings.Lines(text) {
+		fmt.Fprintln(c.out, termtext.Cut(strings.TrimSuffix(line, "\n"), columns-1, "…"))
 	}
-	t.show.tree = view.Tree{}
-	t.kept.Release()
-	t.say("a new conversation with %s", t.tree.Root.Slug)
-	return t.chat.begin()
 }
 
-func (t *terminal) tools(context.Context, string) error {
-	for _, n := range t.tree.Nodes {
-		if n.Agent != t.tree.Root {
+func (c *chat) choose(ctx context.Context, slug string) (string, error) {
+	before, models := c.p.Global.Agent, c.Models
+	c.p.Global.Agent, c.Models = slug, nil
+	if err := c.load(ctx, load.Options{}); err != nil {
+		c.p.Global.Agent, c.Models = before, models
+		return "", err
+	}
+	c.kept.Release()
+	return "a new conversation with " + c.tree.Root.Slug, c.begin()
+}
+
+func (c *chat) tools(context.Context, string) (string, error) {
+	var b strings.Builder
+	for _, n := range c.tree.Nodes {
+		if n.Agent != c.tree.Root {
 			continue
 		}
 		for _, tool := range n.Tools {
@@ -178,46 +230,40 @@ func (t *terminal) tools(context.Context, string) error {
 			if tool.Agent != "" {
 				kind = "agent"
 			}
-			t.entry(1, tool.Name, kind, tool.Description)
-		}
-		if len(n.Tools) == 0 {
-			t.say("  none")
+			b.WriteString(entry(1, tool.Name, kind, tool.Description))
 		}
 	}
-	return nil
+	return cmp.Or(b.String(), "  none\n"), nil
 }
 
-func (t *terminal) model(ctx context.Context, name string) error {
-	if name == "" {
-		t.say("  %s", cmp.Or(t.tree.Root.Model, t.tree.Root.Flavor))
-		return nil
+func (c *chat) model(ctx context.Context, name string) (string, error) {
+	if name != "" {
+		slug, model, ok := strings.Cut(name, "=")
+		if !ok {
+			slug, model = "", name
+		}
+		before := c.Models
+		if c.Models = maps.Clone(before); c.Models == nil {
+			c.Models = load.Models{}
+		}
+		choice := c.Models[slug]
+		choice.Name = model
+		c.Models[slug] = choice
+		if err := c.load(ctx, load.Options{File: c.tree.Nodes[0].File.Path, Agent: c.tree.Root.Slug}); err != nil {
+			c.Models = before
+			return "", err
+		}
 	}
-	slug, model, ok := strings.Cut(name, "=")
-	if !ok {
-		slug, model = "", name
-	}
-	before := t.Models
-	if t.Models = maps.Clone(before); t.Models == nil {
-		t.Models = load.Models{}
-	}
-	choice := t.Models[slug]
-	choice.Name = model
-	t.Models[slug] = choice
-	if err := t.load(ctx, load.Options{File: t.tree.Nodes[0].File.Path, Agent: t.tree.Root.Slug}); err != nil {
-		t.Models = before
-		return err
-	}
-	t.say("  %s", cmp.Or(t.tree.Root.Model, t.tree.Root.Flavor))
-	return nil
+	return "  " + cmp.Or(c.tree.Root.Model, c.tree.Root.Flavor), nil
 }
 
-func (t *terminal) cost(context.Context, string) error {
-	total, since := t.total, ""
-	if events := t.session(); events != nil {
+func (c *chat) cost(context.Context, string) (string, error) {
+	total, since := c.total, ""
+	if events := c.session(); events != nil {
 		total = agent.TotalUsage{}
 		for e, err := range events {
 			if err != nil {
-				return err
+				return "", err
 			}
 			total.Note(&e)
 		}
@@ -225,37 +271,47 @@ func (t *terminal) cost(context.Context, string) error {
 		since = " since the chat began"
 	}
 	if total.Usage.Requests == 0 {
-		t.say("  nothing yet")
-		return nil
+		return "  nothing yet", nil
+	}
+	var b strings.Builder
+	spent := func(who string, u agent.Usage, since string) {
+		fmt.Fprintf(&b, "  %-20s %3d %-8s  %s  %s%s\n", who, u.Requests, program.Plural(u.Requests, "request"), u.TokenText(), u.CostText(), since)
 	}
 	for _, slug := range slices.Sorted(maps.Keys(total.Agents)) {
-		t.spent(slug, total.Agents[slug], "")
+		spent(slug, total.Agents[slug], "")
 	}
-	t.spent("all", total.Usage, since)
-	return nil
+	spent("all", total.Usage, since)
+	return b.String(), nil
 }
 
-func (t *terminal) spent(who string, u agent.Usage, since string) {
-	t.say("  %-20s %3d %-8s  %s  %s%s", who, u.Requests, program.Plural(u.Requests, "request"), u.TokenText(), u.CostText(), since)
-}
-
-func (t *terminal) budget(_ context.Context, amounts string) error {
+func (c *chat) budget(_ context.Context, amounts string) (string, error) {
 	if amounts != "" {
-		f := t.Budget
+		f := c.Budget
 		if err := f.Set(amounts); err != nil {
-			return fmt.Errorf("/budget %s: %w", amounts, err)
+			return "", fmt.Errorf("/budget %s: %w", amounts, err)
 		}
-		t.Budget = f
+		c.Budget = f
 	}
-	t.say("  each run: %s", cmp.Or(t.Budget.Budget.String(), "no limits except those of the agent file"))
-	return nil
+	return "  each run: " + cmp.Or(c.Budget.Budget.String(), "no limits except those of the agent file"), nil
+}
+
+// compact has the conversation shortened: during a run before its next request, otherwise
+// with the next message.
+func (c *chat) compact(context.Context, string) (string, error) {
+	var err error
+	switch {
+	case c.attached != nil:
+		err = c.attached.Direct(agent.Directive{Compact: true})
+	case c.running != nil:
+		c.running.Direct(agent.Directive{Compact: true})
+	default:
+		c.shorten = true
+	}
+	return "  the conversation will be shortened before the next request", err
 }
 
 // edit opens the person's editor with what is typed so far.
 func (t *terminal) edit(context.Context, string) error {
-	if t.tty == nil {
-		return errors.New("/edit needs a terminal with a line editor")
-	}
 	editor := cmp.Or(t.p.Getenv("VISUAL"), t.p.Getenv("EDITOR"), "vi")
 	f, err := os.CreateTemp("", "message-*.md")
 	if err != nil {

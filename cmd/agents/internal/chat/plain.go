@@ -14,6 +14,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/termtext"
@@ -83,7 +84,7 @@ func (c *chat) stoppable(ctx context.Context) (answer func(agent.Message) error)
 	}
 	c.p.Interrupt.Store(&interrupt)
 	return func(m agent.Message) error {
-		r, err := c.start(ctx, m)
+		r, err := c.start(ctx, m, host.Options{})
 		if err != nil {
 			return err
 		}
@@ -112,9 +113,11 @@ func readMessage(in *bufio.Reader) (string, error) {
 // what comes through a pipe may be somebody else's text.
 func (c *chat) line(ctx context.Context, text string, answer func(agent.Message) error) (leave bool, err error) {
 	if name, rest, ok := slash(text); ok {
-		t := &terminal{chat: c, show: &show{w: c.out}}
-		err := t.command(ctx, name, rest)
-		return t.quit, err
+		v, err := verbFor(name, rest)
+		if err != nil || v.name == "quit" {
+			return err == nil, err
+		}
+		return false, c.command(ctx, v, rest)
 	}
 	if !c.p.InTerm {
 		return false, answer(agent.UserText(text))

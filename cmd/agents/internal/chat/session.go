@@ -14,16 +14,15 @@ import (
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/agents-exe/agents/pkg/transcript"
-	"github.com/agents-exe/agents/pkg/view"
 )
 
 var errNoSession = errors.New("there is no session yet")
 
 // session are the events of the session, nil if there is none on disk.
-func (t *terminal) session() sessions.Events {
-	path := t.path
-	if r, ok := t.run.(*run); ok && r.kept != nil {
-		path = r.kept.Path()
+func (c *chat) session() sessions.Events {
+	path := c.path
+	if c.running != nil && c.running.kept != nil {
+		path = c.running.kept.Path()
 	}
 	if path == "" {
 		return nil
@@ -32,18 +31,18 @@ func (t *terminal) session() sessions.Events {
 }
 
 // save writes the conversation as Markdown to a new file.
-func (t *terminal) save(_ context.Context, name string) error {
-	events := t.session()
+func (c *chat) save(_ context.Context, name string) (string, error) {
+	events := c.session()
 	if events == nil {
-		return errNoSession
+		return "", errNoSession
 	}
 	sum, err := sessions.Summary(events)
 	if err != nil {
-		return err
+		return "", err
 	}
 	f, err := os.OpenFile(program.ExpandHome(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return fmt.Errorf("save: %w", err)
+		return "", fmt.Errorf("save: %w", err)
 	}
 	m := &transcript.Markdown{Calls: transcript.Cut, SubAgents: true}
 	_, err = f.WriteString(m.Head(sum))
@@ -54,65 +53,58 @@ func (t *terminal) save(_ context.Context, name string) error {
 		_, err = f.WriteString(m.Turn(turn))
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("save %s: %w", name, err)
+		return "", fmt.Errorf("save %s: %w", name, err)
 	}
-	t.say("  %s", name)
-	return nil
+	return "  " + name, nil
 }
 
 // fork continues in a copy of the session.
-func (t *terminal) fork(context.Context, string) error {
-	if t.path == "" {
-		return errNoSession
+func (c *chat) fork(context.Context, string) (string, error) {
+	if c.path == "" {
+		return "", errNoSession
 	}
-	was := t.id()
-	if err := t.copyOf(session.Events(t.path)); err != nil {
-		return err
+	was := c.id()
+	if err := c.copyOf(session.Events(c.path)); err != nil {
+		return "", err
 	}
-	t.say("  a copy: session %s; %s stays as it is", t.id(), was)
-	return nil
+	return fmt.Sprintf("  a copy: session %s; %s stays as it is", c.id(), was), nil
 }
 
 // copyOf makes a copy of events, beside the session, the session of the conversation.
-func (t *terminal) copyOf(events sessions.Events) error {
-	dir := filepath.Dir(t.path)
+func (c *chat) copyOf(events sessions.Events) error {
+	dir := filepath.Dir(c.path)
 	id := session.NewID()
 	if err := session.Copy(session.Create(dir, sessions.NewOptions()), session.Rename(events, id)); err != nil {
 		return fmt.Errorf("copy the session: %w", err)
 	}
-	t.path = filepath.Join(dir, id)
+	c.path = filepath.Join(dir, id)
 	return nil
 }
 
 // undo takes back the last message and what followed from it. The session stays; the
 // conversation continues in a copy of what was before.
-func (t *terminal) undo(context.Context, string) error {
-	if t.path == "" {
-		return errNoSession
+func (c *chat) undo(context.Context, string) (string, error) {
+	if c.path == "" {
+		return "", errNoSession
 	}
-	u, err := lastPrompt(session.Events(t.path))
+	u, err := lastPrompt(session.Events(c.path))
 	if err != nil {
-		return err
+		return "", err
 	}
-	was := t.id()
+	was := c.id()
 	if u.before == 0 {
-		err = t.chat.begin()
+		err = c.begin()
 	} else {
-		err = t.copyOf(first(session.Events(t.path), u.before))
+		err = c.copyOf(first(session.Events(c.path), u.before))
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	t.show.tree = view.Tree{}
-	t.say("  taken back: %s", program.OneLine(u.text, 100))
+	text := "  taken back: " + program.OneLine(u.text, 100) + "\n"
 	if len(u.effects) > 0 {
-		t.say("  What these calls did is not undone:")
-		for _, effect := range u.effects {
-			t.say("    %s", effect)
-		}
+		text += "  What these calls did is not undone:\n    " + strings.Join(u.effects, "\n    ") + "\n"
 	}
-	t.say("  session %s stays as it was", was)
-	return nil
+	return text + "  session " + was + " stays as it was", nil
 }
 
 // An undoing is what the last message of a session consists of.

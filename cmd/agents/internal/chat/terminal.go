@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/termtext"
@@ -361,7 +362,7 @@ func (t *terminal) stop() {
 
 // begin begins a run with a message.
 func (t *terminal) begin(ctx context.Context, m agent.Message) {
-	r, err := t.chat.start(ctx, m)
+	r, err := t.chat.start(ctx, m, host.Options{})
 	if err != nil {
 		t.say("error: %v", err)
 		return
