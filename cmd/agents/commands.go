@@ -43,6 +43,11 @@ func root(p *program.Env, words ...string) *cli.Command {
 	_ = c.Walk(func(c *cli.Command) error {
 		c.OnUsageError = command.UsageError
 		c.DisableSliceFlagSeparator = true
+		if len(c.Commands) == 0 { // --help behind an argument, which is no topic of the help
+			c.CommandNotFound = func(ctx context.Context, c *cli.Command, _ string) {
+				_ = cli.ShowCommandHelp(ctx, c.Lineage()[1], c.Name)
+			}
+		}
 		return nil
 	})
 	return c
