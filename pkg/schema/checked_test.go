@@ -109,6 +109,13 @@ func TestNoArgumentHasASecondSpelling(t *testing.T) {
 		if want == "" && tool.calls.Load() != 1 || want != "" && (err == nil || !strings.Contains(err.Error(), want) || tool.calls.Load() != 0) {
 			t.Errorf("call with %s = %v, %d calls, want %q", args, err, tool.calls.Load(), want)
 		}
+		shape, compiled := schema.CompileShape("of a holder's tool", []byte(schemaText))
+		if compiled != nil {
+			t.Fatal(compiled)
+		}
+		if err := shape.Check(t.Context(), json.RawMessage(args)); (want == "") != (err == nil) {
+			t.Errorf("the holder's tool with %s = %v, want %q", args, err, want)
+		}
 		var names struct{ Path, Risk string }
 		if read := json.Unmarshal([]byte(args), &names); want != "" && strings.Count(want, "/") == 1 && (read != nil || names.Path != "x" && names.Risk != "x") {
 			t.Errorf("encoding/json does not read %s any more: %v", args, read)
