@@ -6,6 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/pkg/process"
 )
 
 // Await waits for read or for the end of ctx. A read from a terminal cannot be
@@ -107,3 +110,12 @@ const (
 	Serve  = "agents-serve"  // for `agents serve`, `mcp-server` and `acp`
 	Fleet  = "agents-fleet"  // for `agents run --on fleet`
 )
+
+// Exec replaces this process by the program at path; see process.Exec. The error is that of ctx,
+// or says that nothing ran.
+func (p *Env) Exec(ctx context.Context, path string, args []string) error {
+	if err := process.Exec(ctx, path, args, p.Environ); ctx.Err() == nil {
+		return failure.NothingRan(err, "")
+	}
+	return context.Cause(ctx)
+}
