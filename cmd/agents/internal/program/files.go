@@ -114,8 +114,11 @@ const (
 // Exec replaces this process by the program at path; see process.Exec. The error is that of ctx,
 // or says that nothing ran.
 func (p *Env) Exec(ctx context.Context, path string, args []string) error {
-	if err := process.Exec(ctx, path, args, p.Environ); ctx.Err() == nil {
-		return failure.NothingRan(err, "")
+	if p.Unhandle != nil {
+		p.Unhandle() // a signal between our handler and that of the program would be lost
 	}
-	return context.Cause(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return failure.NothingRan(process.Exec(path, args, p.Environ), "")
 }
