@@ -61,6 +61,7 @@ FLEET = CGO_ENABLED=0 go build -C cmd/agents-fleet -trimpath -buildvcs=false -ld
 test:
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')
 	go test $(RACE) ./...
+	go test -tags=core ./cmd/agents/internal/serving
 
 # What uses the changed libraries, with them.
 test-lean: build

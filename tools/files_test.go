@@ -231,6 +231,7 @@ func TestWritingStaysBelow(t *testing.T) {
 		{".", "names a folder", false},
 		{"file/f", "file", false},
 		{".git/config", ".git belongs to git", true},
+		{".hg/hgrc", ".hg belongs to Mercurial", true},
 		{"folder/.GIT/hooks/x", ".GIT belongs to git", false},
 		{".g\u200cit/config", "belongs to git", false},
 		{strings.Repeat("x", 300), "File name too long", false},

@@ -165,6 +165,27 @@ func TestALinkThatIsSwappedAfterTheVerdictLeadsNowhere(t *testing.T) {
 	}
 }
 
+// TestAPatchFollowsNoLinkEither, where a rule has judged the call: neither to read nor to write.
+func TestAPatchFollowsNoLinkEither(t *testing.T) {
+	for name, header := range map[string]string{"change": "--- pub/l/in/f\n+++ pub/l/in/f\n@@ -1 +1 @@\n-mine x\n+mine y\n",
+		"create": "--- /dev/null\n+++ pub/l/in/new\n@@ -0,0 +1 @@\n+new\n", "delete": "--- pub/l/in/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-mine x\n"} {
+		b := swapBox(t)
+		tool := b.tools["patch"]
+		data, _ := json.Marshal(args{"patch": header})
+		inv := &agent.Invocation{Call: agent.ToolCall{ID: "1", Name: tool.Spec().Name, Args: string(data)}, Spec: tool.Spec(), Key: "test.1.0", NoLinks: true}
+		if got, err := tool.Call(t.Context(), inv); err == nil || !strings.Contains(got.Text()+err.Error(), "pub/l") {
+			t.Errorf("%s: %q, %v", name, got.Text(), err)
+		}
+		if got, err := os.ReadFile(b.path("pub/real/in/f")); string(got) != "mine x\n" || err != nil {
+			t.Errorf("%s through a link: %q, %v", name, got, err)
+		}
+		inv.NoLinks = false
+		if got, err := tool.Call(t.Context(), inv); err != nil {
+			t.Errorf("%s without a rule: %q, %v", name, got.Text(), err)
+		}
+	}
+}
+
 // TestALinkThatIsSwappedDuringACallLeadsNowhere swaps a folder and a link all the time.
 func TestALinkThatIsSwappedDuringACallLeadsNowhere(t *testing.T) {
 	b := swapBox(t)

@@ -79,11 +79,23 @@ func interruptible(p *program.Env) (ctx context.Context, received func() os.Sign
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	var first atomic.Value
-	over := make(chan struct{})
+	over, unhandled := make(chan struct{}), make(chan struct{})
+	p.Unhandle = func() {
+		signal.Stop(signals)
+		close(signals)
+		select {
+		case <-ctx.Done():
+		case <-unhandled:
+		}
+	}
 	go func() {
 		for {
 			select {
-			case s := <-signals:
+			case s, more := <-signals:
+				if !more {
+					close(unhandled)
+					return
+				}
 				if take := p.Interrupt.Load(); s == syscall.SIGINT && take != nil && (*take)() {
 					continue
 				}

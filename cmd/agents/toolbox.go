@@ -13,7 +13,6 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/exectool"
-	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/termtext"
 	"github.com/urfave/cli/v3"
 )
@@ -86,10 +85,10 @@ func runInToolbox(ctx context.Context, p *program.Env, dir, name string, args []
 		return failure.NothingRan(err, "")
 	}
 	abs, err := filepath.Abs(path)
-	if err == nil {
-		err = process.Exec(abs, append([]string{"run"}, args...), p.Environ)
+	if err != nil {
+		return failure.NothingRan(err, "")
 	}
-	return failure.NothingRan(err, "")
+	return p.Exec(ctx, abs, append([]string{"run"}, args...))
 }
 
 // fileOf returns the file of the tool with the given slug, empty if there is none.

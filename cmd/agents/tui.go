@@ -51,7 +51,7 @@ either, it lists runs and sessions to choose from.`,
 			&cli.BoolFlag{Name: "attach", Usage: "show a run of another server, or continue a session", Destination: &attach},
 			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "read the bearer token for the server from `FILE`", Destination: &r.TokenFile},
 		},
-		Action: func(_ context.Context, c *cli.Command) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			r.Serve = c.Args().Slice()
 			if where := c.Args().First(); attach && where != "" && !strings.HasPrefix(where, "-") {
 				r.Serve = r.Serve[1:]
@@ -68,13 +68,13 @@ either, it lists runs and sessions to choose from.`,
 			if !p.InTerm || !p.OutTerm {
 				return failure.Usage("`agents run` answers one prompt without a terminal", "tui: standard input and output must be a terminal")
 			}
-			return execTUI(p, r)
+			return execTUI(ctx, p, r)
 		},
 	}
 }
 
 // execTUI replaces this process by the interface.
-func execTUI(p *program.Env, r *tuiRequest) error {
+func execTUI(ctx context.Context, p *program.Env, r *tuiRequest) error {
 	path, err := process.Companion(program.TUI)
 	if err != nil {
 		return failure.NothingRan(fmt.Errorf("tui: %w", err), "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents; `make build` makes both")
@@ -99,7 +99,7 @@ func execTUI(p *program.Env, r *tuiRequest) error {
 	if err != nil {
 		return err
 	}
-	return failure.NothingRan(process.Exec(path, []string{string(request)}, p.Environ), "")
+	return p.Exec(ctx, path, []string{string(request)})
 }
 
 // globalArgs are the flags for the commands that the interface runs.

@@ -192,6 +192,9 @@ type ToolSpec struct {
 	// Schema is the JSON Schema of the arguments: an object. It is sent to
 	// the model byte for byte, unless its server refuses it: see ToolFitter.
 	Schema json.RawMessage `json:"schema"`
+	// Aliases are names that a call may use in place of those of Schema, and what they mean. The
+	// Gate replaces them before it judges the call: rules and the tool see one name.
+	Aliases map[string]string `json:"-"`
 	// Source says where the tool comes from: a path, a server, an agent.
 	Source string `json:"source,omitempty"`
 	// Agent is the slug of the sub-agent that the tool is, if it is one.

@@ -6,7 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
+
+// maxHolderValues limits the values of the schemas of a holder's tools together: compiling them
+// takes 20 µs for each.
+const maxHolderValues = 1 << 16
 
 // A clientTool is one that only the holder of a channel can run.
 type clientTool struct {
@@ -65,6 +71,12 @@ func (c *Channel) addTools(specs []ToolSpec) error {
 		return nil
 	}
 	var list ToolList
+	var values jsondoc.Meter
+	for _, spec := range specs {
+		if _, err := values.Write(spec.Schema); err != nil || values.Values() > maxHolderValues {
+			return fmt.Errorf("the holder's tool %.100q: its schema and those before it have more than %d values", spec.Name, maxHolderValues)
+		}
+	}
 	for _, spec := range specs {
 		t := &clientTool{spec: spec, channel: c}
 		if !validID(spec.Name) {

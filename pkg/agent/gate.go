@@ -233,7 +233,7 @@ func (g *Gate) now() time.Time {
 
 // check finds what is wrong with the arguments.
 func (g *Gate) check(ctx context.Context, tool Tool, inv *Invocation) error {
-	if _, err := inv.Args(); err != nil {
+	if err := inv.replaceAliases(); err != nil {
 		return err
 	}
 	if v, ok := As[Validator](tool); ok {

@@ -1,15 +1,20 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
@@ -160,6 +165,38 @@ func (inv *Invocation) replace(args string) {
 	_, _ = inv.Args() // so that they are not decoded again
 	inv.Call.Args, inv.Parsed = args, nil
 	inv.args, inv.values, inv.argsErr = decodeArgs(args)
+}
+
+// replaceAliases decodes the arguments and renames those that have a name of Spec.Aliases.
+func (inv *Invocation) replaceAliases() error {
+	args, err := inv.Args()
+	if err != nil || !slices.ContainsFunc(slices.Collect(maps.Keys(inv.Spec.Aliases)), func(alias string) bool { return args[alias] != nil }) {
+		return err
+	}
+	doc, err := jsondoc.Parse([]byte(inv.Call.Args), jsondoc.Options{Shallow: true})
+	if err != nil {
+		return err
+	}
+	var names []string
+	values := map[string]string{}
+	for _, n := range doc.Root.Children {
+		name, value := cmp.Or(inv.Spec.Aliases[n.Name], n.Name), string(doc.Raw(n))
+		switch before, twice := values[name]; {
+		case !twice:
+			names = append(names, name)
+		case value == "null" || value == `""` || value == before:
+			continue
+		case before != "null" && before != `""`:
+			return fmt.Errorf("%s has two different values, under two of its names", name)
+		}
+		values[name] = value
+	}
+	for i, name := range names {
+		key, _ := json.Marshal(name)
+		names[i] = string(key) + ":" + values[name]
+	}
+	inv.replace("{" + strings.Join(names, ",") + "}")
+	return nil
 }
 
 // Values are the same as values of encoding/json, with numbers as json.Number;

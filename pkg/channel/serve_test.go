@@ -203,6 +203,10 @@ func TestAHolderThatBreaksTheProtocol(t *testing.T) {
 		{"a tool without a good name", func(h *holder) {
 			h.line(`{"kind":"start","channel":1,"args":{"prompt":"go"},"tools":[{"name":"a/b","schema":{"type":"object"}}]}`)
 		}, agent.StatusFailed, `the holder's tool "a/b": its name is not valid`},
+		{"tools with too many values together", func(h *holder) {
+			tool := `{"name":"n%d","schema":{"enum":[0` + strings.Repeat(",0", 1<<15) + `]}}`
+			h.line(`{"kind":"start","channel":1,"args":{"prompt":"go"},"tools":[{"name":"first","schema":7},%s,%s]}`, fmt.Sprintf(tool, 1), fmt.Sprintf(tool, 2))
+		}, agent.StatusFailed, "the holder's tool \"n2\": its schema and those before it have more than 65536 values"}, // before any is compiled
 		{"a line that is too long", func(h *holder) { h.line("%s", strings.Repeat("x", MaxLine)) }, agent.StatusFailed, "a line has more than 16777216 bytes"},
 		{"a history of nothing", func(h *holder) {
 			h.line(`{"kind":"start","channel":1,"history":[%s{}]}`, strings.Repeat("{},", jsondoc.MaxContainers))

@@ -51,11 +51,14 @@ func (m *Meter) Write(p []byte) (int, error) {
 	switch {
 	case m.containers > MaxContainers:
 		return 0, &MeterError{"lists and objects", MaxContainers}
-	case m.values+m.containers > MaxValues:
+	case m.Values() > MaxValues:
 		return 0, &MeterError{"values", MaxValues}
 	}
 	return len(p), nil
 }
+
+// Values returns how many values it has counted.
+func (m *Meter) Values() int { return m.values + m.containers }
 
 // Measure returns the error of a Meter for a whole text.
 func Measure(text []byte) error {

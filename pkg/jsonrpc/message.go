@@ -9,6 +9,7 @@ package jsonrpc
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
@@ -63,12 +64,16 @@ func Parse(text []byte) (*Message, *Error) {
 		var any json.RawMessage
 		return nil, Errorf(ParseError, "parse error: %v", json.Unmarshal(text, &any))
 	}
-	var members map[string]json.RawMessage
-	switch first := bytes.TrimLeft(text, " \t\r\n")[0]; {
-	case first == '[':
+	switch bytes.TrimLeft(text, " \t\r\n")[0] {
+	case '[':
 		return nil, Errorf(InvalidRequest, "batches are not supported: send one message a line")
-	case first != '{' || json.Unmarshal(text, &members) != nil:
+	case '{':
+	default:
 		return nil, Errorf(InvalidRequest, "a message is a JSON object")
+	}
+	members, err := Object(text)
+	if err != nil {
+		return nil, Errorf(InvalidRequest, "the message: %v", err)
 	}
 	m := &Message{Params: members["params"], Result: members["result"]}
 	if raw, ok := members["id"]; ok {
@@ -167,6 +172,38 @@ func Key(raw json.RawMessage) (string, bool) {
 		return "n" + strconv.FormatInt(int64(f), 10), true
 	}
 	return "n" + n.String(), true
+}
+
+// MaxMembers limits the members of a message, of its params and of their _meta: each takes a few
+// bytes of the text, and hundreds in memory.
+const MaxMembers = 10_000
+
+// Object decodes an object of at most MaxMembers. text is valid JSON; null is nil.
+func Object(text json.RawMessage) (map[string]json.RawMessage, error) {
+	members, depth, inString := 1, 0, false
+	for i := 0; i < len(text) && members <= MaxMembers; i++ {
+		switch c := text[i]; {
+		case c == '"':
+			inString = !inString
+		case inString && c == '\\':
+			i++
+		case inString:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		case c == ',' && depth == 1:
+			members++
+		}
+	}
+	if members > MaxMembers {
+		return nil, fmt.Errorf("it has more than %d members", MaxMembers)
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(text, &object) != nil {
+		return nil, errors.New("it must be an object")
+	}
+	return object, nil
 }
 
 // Text decodes a string; false means that raw is not a string.

@@ -213,6 +213,9 @@ func limit(parts []agent.Part, secrets *redact.Redactor, dir, name string) []age
 		whole.WriteString(p.Text)
 	}
 	text := secrets.String(whole.String())
+	if len(text) <= MaxOutput {
+		return append([]agent.Part{agent.Text(text)}, out...)
+	}
 	where := ""
 	if file, err := spool(dir, name, text); err != nil {
 		where = fmt.Sprintf("; it could not be kept: %v", err)

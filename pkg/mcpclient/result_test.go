@@ -131,3 +131,12 @@ func TestSecretsAreRedactedBeforeTheCut(t *testing.T) {
 		t.Errorf("the key is shown, or in the file: %v", err)
 	}
 }
+
+// TestALongTextOfSecretsIsShortWithoutThem: a server that repeats its key gets no further.
+func TestALongTextOfSecretsIsShortWithoutThem(t *testing.T) {
+	const key = "sk-0123456789abcdefghijklmnopqrstuvwxyz"
+	got := limit([]agent.Part{agent.Text(strings.Repeat(key, 1+MaxOutput/len(key)))}, redact.New([]string{key}), t.TempDir(), "x")
+	if len(got) != 1 || got[0].Text != strings.Repeat(redact.Mark, 1+MaxOutput/len(key)) {
+		t.Errorf("limit = %.200v", got)
+	}
+}

@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -55,11 +56,16 @@ func parse(text []byte) (*message, *jsonrpc.Error) {
 }
 
 func (m *message) parseParams(raw json.RawMessage) *jsonrpc.Error {
-	if raw != nil && json.Unmarshal(raw, &m.params) != nil {
-		return invalidParams("params: it must be an object")
+	var err error
+	if raw != nil {
+		if m.params, err = jsonrpc.Object(raw); err != nil {
+			return invalidParams("params: %v", err)
+		}
 	}
-	if raw := m.params["_meta"]; raw != nil && json.Unmarshal(raw, &m.meta) != nil {
-		return invalidParams("params._meta: it must be an object")
+	if raw := m.params["_meta"]; raw != nil {
+		if m.meta, err = jsonrpc.Object(raw); err != nil {
+			return invalidParams("params._meta: %v", err)
+		}
 	}
 	_, m.modern = m.meta[mcp.MetaKeyProtocolVersion]
 	if m.Method != string(mcp.MethodToolsCall) {
@@ -69,14 +75,12 @@ func (m *message) parseParams(raw json.RawMessage) *jsonrpc.Error {
 	if m.name, ok = jsonrpc.Text(m.params["name"]); !ok {
 		return invalidParams("params.name: it must be a string")
 	}
-	args := m.params["arguments"]
-	var object map[string]json.RawMessage
-	if args != nil && json.Unmarshal(args, &object) != nil {
-		return invalidParams("params.arguments: it must be an object")
-	}
 	m.args = "{}"
-	if object != nil {
-		m.args = string(args)
+	switch args := string(m.params["arguments"]); {
+	case strings.HasPrefix(args, "{"):
+		m.args = args
+	case args != "" && args != "null":
+		return invalidParams("params.arguments: it must be an object")
 	}
 	return nil
 }

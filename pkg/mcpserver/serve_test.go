@@ -80,6 +80,8 @@ func TestMistakesAreAnsweredAndTheServerGoesOn(t *testing.T) {
 		{"unknown tool", call("7", "nobody", `{}`), "7", -32602, "unknown tool: nobody"},
 		{"no tool name", `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{}}`, "8", -32602, "params.name"},
 		{"arguments no object", call("9", "echo", `"x"`), "9", -32602, "params.arguments: it must be an object"},
+		{"params with many members", `{"jsonrpc":"2.0","id":6,"method":"tools/list","params":{"a":1` + strings.Repeat(`,"a":1`, 10_000) + `}}`, "6", -32602, "params: it has more than 10000 members"},
+		{"_meta with many members", `{"jsonrpc":"2.0","id":6,"method":"tools/list","params":{"_meta":{"a":1` + strings.Repeat(`,"a":1`, 10_000) + `}}}`, "6", -32602, "params._meta: it has more than 10000 members"},
 		{"capability that is not offered", `{"jsonrpc":"2.0","id":10,"method":"tasks/list"}`, "10", -32601, ""},
 		{"large id", `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, "9007199254740993", 0, ""},
 		{"text id", `{"jsonrpc":"2.0","id":"a\"b","method":"ping"}`, `"a\"b"`, 0, ""},

@@ -51,9 +51,9 @@ func (u *unfit) Error() string { return "argument " + u.pointer + ": " + u.err.E
 // fits compares the argument. With strict, for allow rules, every value must match;
 // otherwise one is enough. The error says why the fit is failed.
 func (c *condition) fits(inv *agent.Invocation, strict bool) (fit, error) {
-	values := inv.Values()
-	if len(c.tokens) == 1 && c.tokens[0] != "*" { // a plain value, as most are
-		name := c.tokens[0]
+	values, tokens := inv.Values(), c.at(inv)
+	if len(tokens) == 1 && tokens[0] != "*" { // a plain value, as most are
+		name := tokens[0]
 		if values[name] == nil && inv.Spec.IsAgent() { // the prompt has two names
 			name = cmp.Or(map[string]string{"prompt": "what", "what": "prompt"}[name], name)
 		}
@@ -66,7 +66,7 @@ func (c *condition) fits(inv *agent.Invocation, strict bool) (fit, error) {
 			return f, err
 		}
 	}
-	found, missing := collect(nil, values, c.tokens)
+	found, missing := collect(nil, values, tokens)
 	if len(found) == 0 || missing && strict {
 		return no, nil
 	}
@@ -86,6 +86,14 @@ func (c *condition) fits(inv *agent.Invocation, strict bool) (fit, error) {
 		}
 	}
 	return result, nil
+}
+
+// at returns the pointer with the name of the argument that the tool reads.
+func (c *condition) at(inv *agent.Invocation) []string {
+	if len(c.tokens) > 0 && inv.Spec.Aliases[c.tokens[0]] != "" {
+		return append([]string{inv.Spec.Aliases[c.tokens[0]]}, c.tokens[1:]...)
+	}
+	return c.tokens
 }
 
 // collect adds the values that a pointer names: the items of a list one by one, and all

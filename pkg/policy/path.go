@@ -123,7 +123,7 @@ func judgedPaths(inv *agent.Invocation, rules [][]*Rule, args string) (changed s
 				if c.Inside == "" || !r.concerns(inv) {
 					continue
 				}
-				paths, _ := collect(nil, inv.Values(), c.tokens)
+				paths, _ := collect(nil, inv.Values(), c.at(inv))
 				for _, v := range paths {
 					path, ok := v.(string)
 					if !ok {
@@ -131,7 +131,7 @@ func judgedPaths(inv *agent.Invocation, rules [][]*Rule, args string) (changed s
 					}
 					found = true
 					if real := p.withoutLinks(path, inv.Dir); real != path {
-						if args, err = replaceText(args, c.tokens, path, real); err != nil {
+						if args, err = replaceText(args, c.at(inv), path, real); err != nil {
 							return "", true, err
 						}
 					}

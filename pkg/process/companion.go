@@ -14,9 +14,9 @@ func Companion(name string) (string, error) {
 		if real, err := filepath.EvalSymlinks(self); err == nil {
 			self = real
 		}
-		beside := filepath.Join(filepath.Dir(self), name)
-		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return beside, nil
+		beside := filepath.Join(filepath.Dir(self), name) // absolute: LookPath checks this file, on Windows with .exe
+		if path, err := exec.LookPath(beside); err == nil {
+			return path, nil
 		}
 	}
 	path, err := exec.LookPath(name)

@@ -116,7 +116,7 @@ type tool struct {
 }
 
 func (t tool) Spec() agent.ToolSpec {
-	return agent.ToolSpec{Name: t.name, Description: "does <" + t.name + ">", Schema: json.RawMessage(`{"type": "object"}`), Source: "test/" + t.name}
+	return agent.ToolSpec{Name: t.name, Description: "does <" + t.name + ">", Schema: json.RawMessage(`{"type": "object"}`), Source: "test/" + t.name, Aliases: map[string]string{"alias": "n"}}
 }
 
 func (t tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {

@@ -44,7 +44,7 @@ func load(result, words string) *loaded {
 	}
 	l.expert = newAgent("expert", asked("expert", calls(`look {"at": "depth"}`), "expert"+words), look)
 	l.root = newAgent("root", asked("root",
-		calls(`look {"at": "a", "n": 1}`, `ask_expert {"prompt": "why?"}`), calls(`look {"n": 2, "at": "b"}`), "root"+words), look, expert("ask_expert", l.expert))
+		calls(`look {"at":"a","alias":1}`, `ask_expert {"prompt": "why?"}`), calls(`look {"n": 2, "at": "b"}`), "root"+words), look, expert("ask_expert", l.expert))
 	return l
 }
 
@@ -82,9 +82,9 @@ func TestLivePartsRunAndTheOthersAreServed(t *testing.T) {
 		did    []string
 	}{
 		"tools": {&replay.Player{LiveTools: true}, "root says",
-			[]string{`look {"at": "a", "n": 1}`, `look {"at": "depth"}`, `look {"n": 2, "at": "b"}`}},
+			[]string{`look {"at": "depth"}`, `look {"at":"a","n":1}`, `look {"n": 2, "at": "b"}`}},
 		"models":           {&replay.Player{LiveModel: true}, "root says more", []string{"expert", "expert", "root", "root", "root"}},
-		"from turn 1":      {&replay.Player{LiveFrom: 1}, "root says more", []string{"expert", "expert", `look {"at": "a", "n": 1}`, `look {"at": "depth"}`, `look {"n": 2, "at": "b"}`, "root", "root", "root"}},
+		"from turn 1":      {&replay.Player{LiveFrom: 1}, "root says more", []string{"expert", "expert", `look {"at": "depth"}`, `look {"at":"a","n":1}`, `look {"n": 2, "at": "b"}`, "root", "root", "root"}},
 		"from turn 2":      {&replay.Player{LiveFrom: 2}, "root says more", []string{`look {"n": 2, "at": "b"}`, "root", "root"}},
 		"from the end":     {&replay.Player{LiveFrom: 3}, "root says more", []string{"root"}},
 		"from nowhere":     {&replay.Player{LiveFrom: 4}, "root says", nil},

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -151,10 +152,19 @@ func (p *Player) take(inv *agent.Invocation) (*call, error) {
 		return p.takeSame(inv)
 	}
 	c := p.recorded(inv)
-	if c == nil || c.call.Name != inv.Call.Name || c.call.Args != inv.Call.Args {
+	if c == nil || c.call.Name != inv.Call.Name || !slices.Contains(c.args(), inv.Call.Args) {
 		return nil, missCall(p.of(inv.Session).path, inv, c)
 	}
 	return c, nil
+}
+
+// args are the arguments that the model sent and those with which the call ran: see
+// agent.Verdict.Args and agent.ToolSpec.Aliases.
+func (c *call) args() []string {
+	if c.started == nil {
+		return []string{c.call.Args}
+	}
+	return []string{c.call.Args, c.started.Args}
 }
 
 // takeSame finds a call of the same tool with the same arguments that was not
@@ -170,11 +180,10 @@ func (p *Player) takeSame(inv *agent.Invocation) (*call, error) {
 		if c.call.Name != inv.Call.Name || c.result == nil || p.served[c] {
 			continue
 		}
-		other := jsondoc.Format(c.call.Args, "")
-		if n := closest.Unlike(other, args); near == nil || n < nearest {
+		if n := closest.Unlike(jsondoc.Format(c.call.Args, ""), args); near == nil || n < nearest {
 			near, nearest = c, n
 		}
-		if other == args && (found == nil || found.agent != inv.Agent && c.agent == inv.Agent) {
+		if slices.ContainsFunc(c.args(), func(other string) bool { return jsondoc.Format(other, "") == args }) && (found == nil || found.agent != inv.Agent && c.agent == inv.Agent) {
 			found = c
 		}
 	}

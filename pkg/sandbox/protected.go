@@ -20,9 +20,13 @@ var (
 		".githooks", ".husky", ".claude", ".cursor", ".codex", ".gemini", ".mcp.json", "agents-exe.cfg.json"}
 	homeFiles = []string{".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout",
 		".kshrc", ".cshrc", ".tcshrc", ".login", ".inputrc", ".xprofile", ".xinitrc", ".xsession", ".config/fish", ".config/nushell", ".config/autostart",
-		".config/systemd", ".config/environment.d", ".config/git", ".gitconfig", ".config/nvim", ".vim", ".emacs", ".emacs.d", ".local/bin", "bin", "Library/LaunchAgents"}
+		".config/systemd", ".config/environment.d", ".config/git", ".gitconfig", ".config/hg", ".hgrc", ".config/nvim", ".vim", ".emacs", ".emacs.d", ".local/bin", "bin", "Library/LaunchAgents"}
 	// gitFiles name programs that git executes, in .git and in .git/modules/NAME.
 	gitFiles = []string{"config", "config.worktree", "hooks", "commondir"}
+	// hgFiles are those of Mercurial in .hg: hgrc has hooks and aliases.
+	hgFiles = []string{"hgrc", "hgrc-not-shared", "sharedpath"}
+	// repositories are folders in which only some files are protected, but that are not made.
+	repositories = []string{".git", ".hg"}
 )
 
 // A protection lists the paths in writable folders that stay as they are, because they decide
@@ -54,7 +58,7 @@ func (b *Box) protection() *protection {
 		base := deepest(bases, path)
 		switch _, err := os.Lstat(path); {
 		case base == "" && b.config.Write != nil, b.namedWritable(path, candidates):
-		case err == nil && filepath.Base(path) == ".git" && isFolder(path): // only files in it
+		case err == nil && slices.Contains(repositories, filepath.Base(path)) && isFolder(path): // only files in it
 		case err == nil:
 			p.exist = append(p.exist, path)
 			for dir := filepath.Dir(path); base != "" && dir != base; dir = filepath.Dir(dir) {
@@ -105,11 +109,13 @@ func (b *Box) candidates(bases []string) (list []string) {
 		}
 	}
 	for _, base := range slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(bases), dir)))) {
-		for _, name := range startFiles {
+		for _, name := range slices.Concat(startFiles, repositories) {
 			add(filepath.Join(base, name))
 		}
+		for _, name := range hgFiles {
+			add(filepath.Join(base, ".hg", name))
+		}
 		git := filepath.Join(base, ".git")
-		add(git)
 		modules, _ := filepath.Glob(literal(git) + "/modules/*")
 		worktrees, _ := filepath.Glob(literal(git) + "/worktrees/*")
 		for _, folder := range slices.Concat([]string{git}, modules, worktrees) {

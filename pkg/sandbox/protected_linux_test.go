@@ -18,7 +18,7 @@ func tree(t *testing.T, l *Ladder, c Config) *Box {
 	for name, text := range map[string]string{
 		"agent.json": "the agent", "team/tools/list.sh": "#!/bin/sh\n", "real.json": "of a link", ".vscode/settings.json": "{}",
 		".git/hooks/pre-commit.sample": "", ".git/modules/m/config": "[core]\n", ".git/config": "[core]\n\trepositoryformatversion = 0\n\thooksPath = scripts/hooks\n",
-		"scripts/hooks/post-commit": "", "src/a.txt": "a\n",
+		"scripts/hooks/post-commit": "", ".hg/hgrc": "[ui]\n", "src/a.txt": "a\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func snapshot(t *testing.T, dir string, names ...string) string {
 // TestWhatDecidesWhatRunsIsReadOnly tries every way to change a protected file, folder or
 // link, and to put another one in the place of a folder above it.
 func TestWhatDecidesWhatRunsIsReadOnly(t *testing.T) {
-	kept := []string{"agent.json", "linked.json", "real.json", "team/tools", ".git/config", ".git/hooks", ".git/modules/m/config", "scripts/hooks", ".vscode"}
+	kept := []string{"agent.json", "linked.json", "real.json", "team/tools", ".git/config", ".git/hooks", ".git/modules/m/config", "scripts/hooks", ".vscode", ".hg/hgrc"}
 	tries := []string{
 		"echo evil >P", "echo evil >>P", "rm -rf P", "mv P gone", "ln -sf /etc/passwd P", "echo evil >new && mv -f new P", "chmod 777 P", "touch -d @1 P",
 		"ln P hard && echo evil >hard", "echo evil >../work/P", "d=$(dirname P); [ $d = . ] || { mv $d other && mkdir -p $d && echo evil >P; }",
@@ -75,7 +75,7 @@ func TestWhatDecidesWhatRunsIsReadOnly(t *testing.T) {
 			}
 			b.WriteString("rm -rf new gone other hard\n")
 		}
-		return b.String() + "mv .git .git2; mv team team2; cd ..; mv work work2; true"
+		return b.String() + "mv .git .git2; mv .hg .hg2; mv team team2; cd ..; mv work work2; true"
 	}
 	onEach(t, func(t *testing.T, l *Ladder) {
 		for _, c := range []Config{{Workspace: true}, {Network: &Network{}}, {Write: []string{"."}}, {Write: []string{".."}}, {Write: []string{"/"}}} {
@@ -96,7 +96,7 @@ func TestWhatDecidesWhatRunsIsReadOnly(t *testing.T) {
 			if after := snapshot(t, b.place.Dir, kept...); after != before || r.fail != nil {
 				t.Errorf("%s: %v\nbefore:\n%s\nafter:\n%s", c, r.fail, before, after)
 			}
-			if r := run(t, b, "echo x >src/new && mv src/new . && rm new && echo x >.git/index && echo fine"); r.out != "fine\n" {
+			if r := run(t, b, "echo x >src/new && mv src/new . && rm new && echo x >.git/index && echo x >.hg/dirstate && echo fine"); r.out != "fine\n" {
 				t.Errorf("%s: the rest is not writable: %s%s", c, r.out, r.err)
 			}
 			if r := run(t, b, "echo x >agent.json"); !strings.Contains(strings.Join(b.Refused(r.err), ""), "agent.json decides what is executed and is read-only") {
@@ -113,7 +113,7 @@ func TestWhatWouldDecideIsSetAside(t *testing.T) {
 		b := tree(t, l, Config{Workspace: true})
 		var said []string
 		b.place.Log = func(line string) { said = append(said, line) }
-		made := []string{".envrc", ".claude/settings.json", ".git/commondir", ".git/modules/m/hooks/x", "agents-lock.json", ".mcp.json", "agents-exe.cfg.json"}
+		made := []string{".envrc", ".claude/settings.json", ".git/commondir", ".hg/sharedpath", ".git/modules/m/hooks/x", "agents-lock.json", ".mcp.json", "agents-exe.cfg.json"}
 		outside := filepath.Join(b.place.Home, "notes")
 		run(t, b, "mkdir -p .claude .git/modules/m/hooks; for f in "+strings.Join(made, " ")+"; do echo evil >$f; done; ln -s "+outside+" .cursor; echo x >harmless")
 		for _, name := range append(made, ".cursor") {

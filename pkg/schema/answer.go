@@ -63,10 +63,16 @@ func CompileShape(name string, doc []byte) (*agent.Shape, error) {
 	}
 	return &agent.Shape{Schema: doc, Check: func(ctx context.Context, value json.RawMessage) error {
 		violations, err := s.Validate(ctx, value)
-		if err == nil && len(violations) > 0 {
-			err = errors.New(listed(violations))
+		if err != nil {
+			return err
 		}
-		return err
+		if v, err := decode(value); err == nil && len(violations) == 0 {
+			violations = otherCase(nil, s.compiled, v, nil)
+		}
+		if len(violations) > 0 {
+			return errors.New(listed(violations))
+		}
+		return nil
 	}}, nil
 }
 

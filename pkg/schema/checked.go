@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
 // Checked returns tool as an agent.Validator: the gate that every call passes
@@ -88,8 +92,44 @@ func (s *Schema) checkArgs(ctx context.Context, inv *agent.Invocation) ([]Violat
 			delete(members, name)
 		}
 	}
+	if wrong := otherCase(nil, s.compiled, members, nil); len(wrong) > 0 {
+		slices.SortFunc(wrong, func(a, b Violation) int { return strings.Compare(a.Pointer, b.Pointer) })
+		return wrong, nil
+	}
 	return s.validate(ctx, members, values)
 }
+
+// otherCase finds members whose names differ from a property's only in case. Many programs,
+// such as those in Go, take them for the property, which rules would not have judged.
+func otherCase(to []Violation, s *jsonschema.Schema, v any, at []string) []Violation {
+	switch v := v.(type) {
+	case []any:
+		for i := 0; s.Items2020 != nil && i < len(v); i++ {
+			to = otherCase(to, s.Items2020, v[i], append(at, strconv.Itoa(i)))
+		}
+	case map[string]any:
+		var known map[string]string
+		for name, value := range v {
+			if p := s.Properties[name]; p != nil {
+				to = otherCase(to, p, value, append(at, name))
+				continue
+			}
+			if known == nil {
+				known = make(map[string]string, len(s.Properties))
+				for property := range s.Properties {
+					known[fold(property)] = property
+				}
+			}
+			if property, ok := known[fold(name)]; ok {
+				to = append(to, Violation{jsondoc.JoinPointer(append(at, name)...), "additionalProperties", fmt.Sprintf("unknown key %s; did you mean %q?", show(name), property)})
+			}
+		}
+	}
+	return to
+}
+
+// fold returns the same text for all names that encoding/json takes for the same.
+func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
 // An argsError says which arguments break which rules.
 type argsError []Violation

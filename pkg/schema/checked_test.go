@@ -91,6 +91,38 @@ argument /pattern [required]: missing, want string`},
 	}
 }
 
+// TestNoArgumentHasASecondSpelling: a program that ignores the case of names would read what no
+// rule has judged.
+func TestNoArgumentHasASecondSpelling(t *testing.T) {
+	const schemaText = `{"type":"object","properties":{"path":{"type":"string"},"risk":{"type":"string"},"in":{"type":"object","properties":{"path":{}}},"list":{"items":{"properties":{"path":{}}}},"a":{},"A":{}}}`
+	for args, want := range map[string]string{
+		`{"PATH":"x"}`:                      "argument /PATH [additionalProperties]: unknown key",
+		`{"path":"ok","Path":"x"}`:          "argument /Path [additionalProperties]: unknown key",
+		`{"ri\u017fk":"x"}`:                 "argument /riſk [additionalProperties]: unknown key",
+		`{"RIS\u212a":"x"}`:                 "argument /RISK [additionalProperties]: unknown key",
+		`{"in":{"path":"ok","pAth":"x"}}`:   "argument /in/pAth [additionalProperties]: unknown key",
+		`{"list":[{},{"pAth":"x"}]}`:        "argument /list/1/pAth [additionalProperties]: unknown key",
+		`{"a":1,"A":2,"other":3,"Other":4}`: "",
+	} {
+		tool := &spy{schema: schemaText}
+		err := call(t, schema.Checked(tool), args)
+		if want == "" && tool.calls.Load() != 1 || want != "" && (err == nil || !strings.Contains(err.Error(), want) || tool.calls.Load() != 0) {
+			t.Errorf("call with %s = %v, %d calls, want %q", args, err, tool.calls.Load(), want)
+		}
+		shape, compiled := schema.CompileShape("of a holder's tool", []byte(schemaText))
+		if compiled != nil {
+			t.Fatal(compiled)
+		}
+		if err := shape.Check(t.Context(), json.RawMessage(args)); (want == "") != (err == nil) {
+			t.Errorf("the holder's tool with %s = %v, want %q", args, err, want)
+		}
+		var names struct{ Path, Risk string }
+		if read := json.Unmarshal([]byte(args), &names); want != "" && strings.Count(want, "/") == 1 && (read != nil || names.Path != "x" && names.Risk != "x") {
+			t.Errorf("encoding/json does not read %s any more: %v", args, read)
+		}
+	}
+}
+
 func TestCheckedTellsTwentyFaultsAtMost(t *testing.T) {
 	tool := &spy{schema: `{"items":{},"additionalProperties":{"type":"string"}}`}
 	var members []string

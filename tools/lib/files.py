@@ -58,8 +58,9 @@ class Root:
             raise Failure(f"{why} outside {show(self.path)}; files are written only below it ({ROOT})")
         parts = real[len(below):].split("/")
         for part in parts:
-            if is_git(part):
-                raise Failure(f"{show(path)}: {part} belongs to git, which runs programs that its files name; nothing is written there")
+            system = repository(part)
+            if system:
+                raise Failure(f"{show(path)}: {part} belongs to {system}, which runs programs that its files name; nothing is written there")
         if in_tree(real):
             raise Failure(f"{show(path)} belongs to the agents that run here and their tools ({TREE}), which decides what is executed; nothing is written there")
         folder = self.folders.get(tuple(parts[:-1]))
@@ -90,10 +91,10 @@ class Root:
         return fd
 
 
-def is_git(part):
-    """Whether some file system takes part for .git."""
+def repository(part):
+    """The version control whose folder some file system takes part for; None if there is none."""
     plain = "".join(c for c in part if c.isprintable()).casefold().rstrip(". ")
-    return plain in (".git", "git~1")
+    return {".git": "git", "git~1": "git", ".hg": "Mercurial", "hg~1": "Mercurial"}.get(plain)
 
 
 def in_tree(real):

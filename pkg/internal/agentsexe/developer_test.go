@@ -164,9 +164,10 @@ func (b *bench) replay(k call) {
 	if path == "" {
 		path, _ = k.args["file_path"].(string)
 	}
-	if filepath.IsAbs(path) {
+	if path != "" {
 		path = strings.TrimPrefix(path, "/") // below the folder
-		k.args["path"], k.args["file_path"] = path, path
+		k.args["path"] = path
+		delete(k.args, "file_path") // as the gate does
 		text, _ := json.Marshal(k.args)
 		k.text = string(text)
 	}

@@ -18,7 +18,7 @@ type Checked struct {
 
 // check implements validate-tool and validate-agent.
 func (b *box) check(ctx context.Context, a *arguments) (any, error) {
-	path := cmp.Or(a.ToolPath, a.Path)
+	path := a.Path
 	file, err := b.files.place(path, false)
 	if err != nil {
 		return nil, err

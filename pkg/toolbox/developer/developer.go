@@ -115,7 +115,6 @@ type box struct {
 type arguments struct {
 	Capability   string   `json:"capability"`
 	Path         string   `json:"path"`
-	FilePath     string   `json:"file_path"` // another name of path
 	Ranges       string   `json:"ranges"`
 	Blocks       []string `json:"contentBlocks"`
 	Content      *string  `json:"content"` // earlier versions: blocks, separated by lines of ---
@@ -131,7 +130,6 @@ type arguments struct {
 	Patterns     []string `json:"name_patterns"`
 	Recursive    bool     `json:"recursive"`
 	Hidden       bool     `json:"include_hidden"`
-	ToolPath     string   `json:"tool_path"`
 	Template     string   `json:"template"`
 	Language     string   `json:"language"`
 	Slug         string   `json:"slug"`
@@ -146,6 +144,7 @@ func (b *box) Spec() agent.ToolSpec {
 		Name: "developer_" + b.o.Name + "_developer_tools", Source: "DeveloperToolbox",
 		Description: strings.TrimSpace("Reads and edits files. The capability \"help\" describes all capabilities and their arguments. " + b.o.Description),
 		Schema:      json.RawMessage(strings.Replace(schema, `"CAPABILITIES"`, string(known), 1)),
+		Aliases:     map[string]string{"file_path": "path", "tool_path": "path"}, // of agents-exe
 	}
 }
 
@@ -160,9 +159,6 @@ func (b *box) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, er
 	var a arguments
 	if err := json.Unmarshal([]byte(inv.Call.Args), &a); err != nil {
 		return agent.Result{}, err
-	}
-	if a.Path == "" {
-		a.Path = a.FilePath
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -302,7 +302,7 @@ func TestNothingOutsideIsReadOrWritten(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"tool", ".git/config", ".git/hooks/pre-commit"} {
+	for _, path := range []string{"tool", ".git/config", ".git/hooks/pre-commit", "src/.HG/hgrc.go"} {
 		b.refuses("decides which programs are executed", map[string]any{"capability": "write-file-range", "path": path, "ranges": "whole", "contentBlocks": []string{"x"}})
 	}
 	if r := b.call(map[string]any{"capability": "search", "path": ".", "pattern": "."}); len(r["matches"].([]any)) != 2 { // src/a.go and tool

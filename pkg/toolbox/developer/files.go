@@ -210,7 +210,7 @@ func (f *Files) permit(name, file string, write bool) error {
 	case f.permits != nil && !f.permits(file, true):
 		return fmt.Errorf("the sandbox does not permit to write %s", name)
 	case f.decides(file):
-		return fmt.Errorf("%s decides which programs are executed (an agent file, a tool, a file of git), and is not written", name)
+		return fmt.Errorf("%s decides which programs are executed (an agent file, a tool, a file of git or Mercurial), and is not written", name)
 	}
 	return nil
 }
@@ -236,7 +236,8 @@ func (f *Files) decides(file string) bool {
 	}
 	for p := file; ; p = filepath.Dir(p) {
 		info, err := os.Stat(p)
-		if strings.EqualFold(filepath.Base(p), ".git") || slices.ContainsFunc(f.tree, func(t string) bool {
+		base := strings.ToLower(filepath.Base(p))
+		if base == ".git" || base == ".hg" || slices.ContainsFunc(f.tree, func(t string) bool {
 			other, fail := os.Stat(t)
 			return t == p || err == nil && fail == nil && os.SameFile(info, other)
 		}) {

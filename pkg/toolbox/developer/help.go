@@ -6,7 +6,6 @@ import "strings"
 const schema = `{"type":"object","required":["capability"],"properties":{
 "capability":{"type":"string","enum":"CAPABILITIES"},
 "path":{"type":"string","description":"the file or folder"},
-"file_path":{"type":"string","description":"the same as path"},
 "ranges":{"type":"string","description":"lines, counted from 1: N, N-M, N+ (after line N), head, tail or whole; several are separated by commas. Without it read-file-range reads the whole file; write-file-range requires it"},
 "contentBlocks":{"type":"array","items":{"type":"string"},"description":"write-file-range: the new lines of each range, in the order of ranges; an empty text deletes the lines"},
 "content":{"type":"string","description":"write-file-range: the same for a single range"},
@@ -22,7 +21,6 @@ const schema = `{"type":"object","required":["capability"],"properties":{
 "name_patterns":{"type":"array","items":{"type":"string"},"description":"list-directory, search: patterns of file names, such as *.go"},
 "recursive":{"type":"boolean","description":"list-directory: include folders below"},
 "include_hidden":{"type":"boolean","description":"list-directory, search: include names that begin with a dot"},
-"tool_path":{"type":"string","description":"validate-tool: the executable"},
 "slug":{"type":"string","description":"scaffold-agent, scaffold-tool: the name of the new agent or tool"},
 "template":{"type":"string","description":"scaffold-agent: the flavor of its model, such as openai, mistral or ollama"},
 "language":{"type":"string","description":"scaffold-tool: bash, python or node"},
@@ -60,15 +58,15 @@ Edits over several calls: give expected_snapshot_ref and "commit": false, then s
 	case "restore-directory":
 		return `Restores the files below a folder as they were at the snapshot; files that were created since are removed. Arguments: path, snapshot_ref.`
 	case "scaffold-agent":
-		return `Writes a new agent file from a template. Arguments: template, slug, file_path, force.`
+		return `Writes a new agent file from a template. Arguments: template, slug, path, force.`
 	case "scaffold-tool":
-		return `Writes a new executable from a template. Arguments: language, slug, file_path, force.`
+		return `Writes a new executable from a template. Arguments: language, slug, path, force.`
 	case "show-spec":
 		return `Returns the specification of tools, bash-tools. Argument: spec_name.`
 	case "validate-agent":
-		return `Checks an agent file. Argument: file_path.`
+		return `Checks an agent file. Argument: path.`
 	case "validate-tool":
-		return `Executes a tool with "describe" and checks its description. Argument: tool_path.`
+		return `Executes a tool with "describe" and checks its description. Argument: path, the executable.`
 	}
 	return `Returns this text.`
 }

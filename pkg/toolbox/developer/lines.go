@@ -119,7 +119,7 @@ func (b *box) read(a *arguments) (any, error) {
 	r := &reading{Path: a.Path, Metadata: a.MetadataOnly}
 	var content []byte
 	if a.Session != "" {
-		s, err := b.session(a.Session)
+		s, err := b.session(a.Session, a.Path)
 		if err != nil {
 			return nil, err
 		}
@@ -294,8 +294,18 @@ type session struct {
 	edits    []edit
 }
 
-func (b *box) session(id string) (*session, error) {
+// session returns the session of a call. A path in the call must be that of the session: rules
+// have judged it.
+func (b *box) session(id, path string) (*session, error) {
 	if s := b.sessions[id]; s != nil {
+		here, err := b.files.resolve(cmp.Or(path, s.path))
+		there, fail := b.files.resolve(s.path)
+		if err := cmp.Or(err, fail); err != nil {
+			return nil, err
+		}
+		if here != there {
+			return nil, fmt.Errorf("the edit session %s is one of %s, not of %s", id, s.path, path)
+		}
 		return s, nil
 	}
 	if slices.Contains(b.committed, id) {
@@ -320,7 +330,7 @@ func (b *box) edit(a *arguments) (any, error) {
 		id = fmt.Sprintf("edit-%d", b.started)
 		b.sessions[id] = &session{path: a.Path, noLinks: b.files.noLinks, expected: a.Expected, base: documentOf(content)}
 	}
-	s, err := b.session(id)
+	s, err := b.session(id, a.Path)
 	if err != nil {
 		return nil, err
 	}

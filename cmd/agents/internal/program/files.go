@@ -6,6 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/pkg/process"
 )
 
 // Await waits for read or for the end of ctx. A read from a terminal cannot be
@@ -107,3 +110,15 @@ const (
 	Serve  = "agents-serve"  // for `agents serve`, `mcp-server` and `acp`
 	Fleet  = "agents-fleet"  // for `agents run --on fleet`
 )
+
+// Exec replaces this process by the program at path; see process.Exec. The error is that of ctx,
+// or says that nothing ran.
+func (p *Env) Exec(ctx context.Context, path string, args []string) error {
+	if p.Unhandle != nil {
+		p.Unhandle() // a signal between our handler and that of the program would be lost
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return failure.NothingRan(process.Exec(path, args, p.Environ), "")
+}

@@ -43,6 +43,9 @@ type Env struct {
 	// Interrupt, if it is set and returns true, takes a SIGINT, which otherwise ends the
 	// command.
 	Interrupt atomic.Pointer[func() bool]
+	// Unhandle gives signals their default effect, and returns when those that came before have
+	// ended the context.
+	Unhandle func()
 	// Text returns the templates of agentfile.Options.
 	Text func(kind, name string) string
 

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/chat"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
@@ -19,20 +21,20 @@ var Companions = [][2]string{{program.Serve, "`agents serve`, `agents mcp-server
 
 // Agents starts agents-serve in place of this process, with the same command line. The flags were
 // checked before. So do MCP and Editor.
-func Agents(_ context.Context, p *program.Env, _ *servers.Agents) error { return execServer(p) }
+func Agents(ctx context.Context, p *program.Env, _ *servers.Agents) error { return execServer(ctx, p) }
 
-func MCP(_ context.Context, p *program.Env, _ *servers.MCP) error { return execServer(p) }
+func MCP(ctx context.Context, p *program.Env, _ *servers.MCP) error { return execServer(ctx, p) }
 
-func Editor(_ context.Context, p *program.Env, _ chat.Options) error { return execServer(p) }
+func Editor(ctx context.Context, p *program.Env, _ chat.Options) error { return execServer(ctx, p) }
 
 // execServer replaces this process by agents-serve with the same command line.
-func execServer(p *program.Env) error {
+func execServer(ctx context.Context, p *program.Env) error {
+	if strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == program.Serve { // else it would start itself for ever
+		return failure.NothingRan(fmt.Errorf("%s is a copy of agents, or a link to it, without the servers", os.Args[0]), "`make build` makes both programs")
+	}
 	path, err := process.Companion(program.Serve)
 	if err != nil {
 		return failure.NothingRan(err, "put agents-serve beside agents: `make build` makes both; the agents of `go install` needs no other program for this command")
 	}
-	if err := process.Exec(path, os.Args[1:], p.Environ); err != nil {
-		return failure.NothingRan(fmt.Errorf("start %s: %w", path, err), "")
-	}
-	return nil
+	return p.Exec(ctx, path, os.Args[1:])
 }
