@@ -61,11 +61,10 @@ FLEET = CGO_ENABLED=0 go build -C cmd/agents-fleet -trimpath -buildvcs=false -ld
 test:
 	$(if $(RACE),,@echo 'no C compiler: the tests run without the race detector')
 	go test $(RACE) ./...
-	go test -tags=core ./cmd/agents/internal/serving
 
-# What uses the changed libraries, with them.
+# What uses the changed libraries or the tag core, with them.
 test-lean: build
-	CGO_ENABLED=0 go test $(BUILDFLAGS) ./pkg/provider/... ./pkg/schema/... ./pkg/serve/a2aapi ./pkg/a2aclient
+	CGO_ENABLED=0 go test $(BUILDFLAGS) ./cmd/agents/internal/serving ./pkg/provider/... ./pkg/schema/... ./pkg/serve/a2aapi ./pkg/a2aclient
 
 # With MCP servers and clients that others wrote, from npm: see pkg/internal/realmcp.
 test-mcp: build
