@@ -15,15 +15,12 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/cachefile"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/step"
-	"github.com/agents-exe/agents/pkg/toolbox/skills"
-	"golang.org/x/sync/errgroup"
 )
 
 // MaxDepth limits how deep tool directories with agent files are nested.
@@ -170,30 +167,31 @@ type Node struct {
 	Tools []agent.ToolSpec
 	// Helpers are its sub-agents, sorted by slug.
 	Helpers []*Node
-	// Services are its toolboxes that call web services.
-	Services []*WebService
 
 	stack       []*Node // the nodes above, and this one
 	choice      ModelChoice
-	programs    []program
 	workDir     string // of its tools
 	level       policy.Set
-	policies    []*externalPolicy
-	configured  []server
-	remotes     []*Remote
-	acpAgents   []*ACPAgent
-	builtBoxes  []builtinBox
 	confinement *confinement
-	step        *step.Program     // its model; nil if that is another one
-	stamp       string            // of programs, if they are watched
-	set         *exectool.Toolset // of programs; nil if there are none
-	servers     []opened
-	protected   []protectable     // toolboxes
-	toolgroups  map[string]string // of the builtin tools that have one, by name
-	skillDirs   []*skillFolder
-	skills      []*skills.Skill // sorted
-	skillRoots  []string        // folders that its processes may read in any sandbox of its own
-	agentsFile  string          // AGENTS.md for the prompt
+	step        *step.Program // its model; nil if that is another one
+	sources     []source
+	executables *executables // one of sources
+
+	// Sources add to these when they are read,
+	readable []string // folders that its processes may read in any sandbox of its own
+
+	// and to these when they are opened.
+	toolgroups map[string]string // of the tools that have one, by name
+	live       []liveSet
+	protected  []protectable
+	boxes      []namedBox
+}
+
+// A liveSet is a toolset whose tools change.
+type liveSet struct {
+	agent.Toolset
+	toolgroup string // "": it is always active
+	prefix    string // begins the names of the tools
 }
 
 // A Source is an MCP server of an agent, or a toolbox of another program.
@@ -205,25 +203,11 @@ type Source struct {
 // Servers are n's MCP servers and toolboxes of other programs. Their toolsets stand in
 // this order at the end of Agent.Toolsets, behind that of executables and sub-agents.
 func (n *Node) Servers() []Source {
-	list := make([]Source, len(n.servers))
-	for i, s := range n.servers {
-		list[i] = Source{s.name, s.prefix}
+	var list []Source
+	for _, s := range n.servers() {
+		list = append(list, Source{s.Name, s.prefix()})
 	}
 	return list
-}
-
-// A program is an executable, or a folder of them, of an agent file.
-type program struct {
-	path, filter string
-	allowDash    bool
-	runner       *exectool.Runner // nil: it is here
-	words        []string         // of the runner, as in the file
-	kind         exectool.Kind
-	slug         string          // of an agent behind a runner
-	sandbox      *sandbox.Config // of the entry
-	toolgroup    string          // "": its tools are always active
-	refused      bool            // it must not be executed
-	name         string          // of the tool that a script of a skill is; "" for others
 }
 
 // Load reads the agent file at path and all that it names, describes its tools
@@ -231,11 +215,15 @@ type program struct {
 // problem in the root file itself, or a missing key in any file, is an error, a
 // *LoadError. Load always returns a tree, with all problems.
 //
-// First all files are read, then toolsets are made from their contents. A tree that
+// First all files are read, then the sources in them are opened. A tree that
 // differs from its lock or from what was trusted is a *DriftError. Differences in files
 // are found before anything is executed.
 func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
-	l := newLoader(opts)
+	return newLoader(opts).load(ctx, path)
+}
+
+func (l *loader) load(ctx context.Context, path string) (*Tree, error) {
+	opts := &l.opts
 	if opts.Trusted != nil {
 		l.against = []baseline{{lock: opts.Trusted, dir: folderOf(path), name: "what was trusted", more: isYAML(path)}}
 	}
@@ -266,7 +254,7 @@ func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 }
 
 func newLoader(opts Options) *loader {
-	l := &loader{opts: opts, tree: &Tree{ladder: opts.Ladder}, nodes: map[string]*Node{}, taken: map[string]LockedFile{}}
+	l := &loader{opts: opts, kinds: kinds(), tree: &Tree{ladder: opts.Ladder}, nodes: map[string]*Node{}, taken: map[string]LockedFile{}}
 	l.tree.survey = l.survey
 	if opts.CacheDir != "" {
 		l.valid = validFiles(filepath.Join(opts.CacheDir, "files"))
@@ -279,24 +267,9 @@ func newLoader(opts Options) *loader {
 	return l
 }
 
-// Close ends every process that the tree's toolsets started, and those that keep the
-// namespaces of its sandboxes.
-func (t *Tree) Close() error {
-	var g errgroup.Group
-	for _, n := range t.Nodes {
-		for _, s := range n.servers {
-			g.Go(func() error { return s.Close(context.Background()) })
-		}
-	}
-	err := g.Wait()
-	if t.ladder != nil {
-		t.ladder.Close()
-	}
-	return err
-}
-
 type loader struct {
 	opts    Options
+	kinds   []kind
 	tree    *Tree
 	nodes   map[string]*Node         // by nodeKey; nil for a file that is left out
 	valid   cachefile.Dir            // of agent files
@@ -346,7 +319,7 @@ func (l *loader) readAgent(path, slug string, above []*Node) *Node {
 	if file == nil {
 		return nil
 	}
-	n := &Node{File: file, toolgroups: map[string]string{}, stack: append(slices.Clone(above), nil)}
+	n := &Node{File: file, toolgroups: map[string]string{}, executables: &executables{}, stack: append(slices.Clone(above), nil)}
 	n.stack[len(above)] = n
 	isRoot := len(above) == 0
 	ok = l.promptFile(n) && ok
@@ -377,14 +350,9 @@ func (l *loader) readAgent(path, slug string, above []*Node) *Node {
 	for _, pointer := range file.unsupportedKeys() {
 		l.report(file.problem(Warning, CodeLater, pointer, "this is left out: it is not supported yet"))
 	}
-	l.toolDirectory(n)
-	l.toolboxes(n)
-	l.mcpServers(n)
-	l.webServices(n)
-	l.sqlites(n)
-	l.skillSources(n)
-	l.readAgentsFile(n)
-	l.extraAgents(n)
+	for _, read := range l.kinds {
+		read(l, n)
+	}
 	return n
 }
 
@@ -414,49 +382,4 @@ func (l *loader) resolve(n *Node, pointer, path string, missing Severity) (strin
 	_, err := os.Stat(places[0])
 	l.report(n.File.problem(missing, CodePath, pointer, "%s: %s", named(places[0]), plain(err)))
 	return "", false
-}
-
-// build makes the toolsets of the files that were read. The tools of all nodes are
-// described at the same time.
-func (l *loader) build(ctx context.Context) {
-	l.redact = redact.New(l.tree.Secrets())
-	l.fetchSkills(ctx)
-	l.confine()
-	var g errgroup.Group
-	g.SetLimit(8)
-	found := make([]*exectool.Toolset, len(l.tree.Nodes))
-	var far errgroup.Group // without a limit: another side may take long to answer
-	for i, n := range l.tree.Nodes {
-		describe := g.Go
-		if slices.ContainsFunc(n.programs, func(p program) bool { return p.runner != nil }) {
-			describe = far.Go
-		}
-		describe(func() error {
-			if n.File.Spec.Watch {
-				n.stamp = exectool.Stamp(n.permitted()) // before it may change
-			}
-			found[i] = l.executables(ctx, n)
-			l.openPolicies(ctx, n)
-			return nil
-		})
-	}
-	for _, n := range l.tree.Nodes {
-		for _, r := range n.remotes {
-			far.Go(func() error { l.describeRemote(ctx, r); return nil })
-		}
-	}
-	g.Wait() // no function fails
-	far.Wait()
-	for i, n := range l.tree.Nodes {
-		n.set = found[i]
-		l.grant(n)
-		for i := range n.configured {
-			s := &n.configured[i]
-			s.client.Env, s.client.Sandbox = l.serverEnviron(n, *s), n.confinedServer(*s)
-			n.servers = append(n.servers, opened{mcpclient.Open(s.client, l.clientOptions(n, *s)), s.Name, s.prefix(), s.pointer, s.group})
-		}
-		l.equip(n, n.set)
-		l.sandboxNames(n)
-	}
-	l.protect(found)
 }

@@ -98,11 +98,11 @@ func (l *loader) compareTools(ctx context.Context, path string) error {
 	var mu sync.Mutex
 	var g errgroup.Group
 	for _, n := range l.tree.Nodes {
-		for _, s := range n.servers {
+		for _, s := range n.servers() {
 			g.Go(func() error {
-				key := n.lockKey(dir, s.name)
+				key := n.lockKey(dir, s.Name)
 				var listed LockedServer
-				if s.toolgroup != "" || listed.list(ctx, s) != nil {
+				if s.group != "" || listed.list(ctx, s.set) != nil {
 					return nil
 				}
 				was := l.lock.Servers[key]
@@ -150,12 +150,12 @@ func (t *lockedFile) Call(ctx context.Context, inv *agent.Invocation) (agent.Res
 }
 
 // checked returns the toolset of an MCP server of n.
-func (l *loader) checked(n *Node, s opened) agent.Toolset {
+func (l *loader) checked(n *Node, s *server) agent.Toolset {
 	if l.lock == nil {
-		return &checked{serverTools: s.Toolset}
+		return &checked{serverTools: s.set}
 	}
-	key := n.lockKey(folderOf(l.tree.Nodes[0].File.Path), s.name)
-	return &checked{serverTools: &lockedServer{Toolset: s.Toolset, key: key, lock: l.lock.Servers[key]}}
+	key := n.lockKey(folderOf(l.tree.Nodes[0].File.Path), s.Name)
+	return &checked{serverTools: &lockedServer{Toolset: s.set, key: key, lock: l.lock.Servers[key]}}
 }
 
 // A lockedServer offers the tools of an MCP server that match the lock.

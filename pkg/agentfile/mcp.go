@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/agents-exe/agents/pkg/sandbox"
 	"maps"
 	"net/url"
 	"path/filepath"
@@ -27,19 +28,67 @@ import (
 // tagHTTP is the tag of servers that are reached over HTTP.
 const tagHTTP = "McpHttp"
 
-// A server is an MCP server of an agent file and where it is named.
+// An MCPServer is a source of tools: a program that speaks MCP on its standard
+// input and output, or an address.
+type MCPServer struct {
+	Tag                 string            `json:"tag"` // McpSimpleBinary or McpHttp
+	Name                string            `json:"name"`
+	Executable          string            `json:"executable"`
+	Args                []string          `json:"args"`
+	Env                 map[string]string `json:"env"`
+	Cwd                 string            `json:"cwd"`
+	ToolEnv             []string          `json:"toolEnv"`
+	URL                 string            `json:"url"`
+	Headers             map[string]string `json:"headers"`
+	OAuth               *OAuth            `json:"oauth"`
+	TimeoutSeconds      float64           `json:"timeoutSeconds"`
+	StartTimeoutSeconds float64           `json:"startTimeoutSeconds"`
+	PollSeconds         float64           `json:"pollSeconds"`
+	Protocol            string            `json:"protocol"`
+	Tools               []string          `json:"tools"`
+	Roots               []string          `json:"roots"`
+	Sampling            bool              `json:"sampling"`
+	ShareContext        bool              `json:"shareContext"`
+	Disabled            bool              `json:"disabled"`
+	Sandbox             *sandbox.Config   `json:"sandbox"`
+	Activation          json.RawMessage   `json:"activation"`
+
+	// Of an entry of a mcpServers object as other MCP clients write it: its key,
+	// what of it is not read, and why it cannot be used at all.
+	key     string
+	unread  []string
+	invalid error
+}
+
+// pastedServers reads mcpServers as other MCP clients write it. Sampling is allowed
+// here, since this is an agent file.
+func pastedServers(entries map[string]any) []MCPServer {
+	raw := map[string]json.RawMessage{}
+	for name, entry := range entries {
+		raw[name], _ = json.Marshal(entry) // it came from JSON
+	}
+	servers := clientServers(raw)
+	for i := range servers {
+		entry, _ := entries[servers[i].key].(map[string]any)
+		servers[i].Sampling = entry["sampling"] == true
+	}
+	return servers
+}
+
+// A server is an MCP server of an agent file, or a toolbox that agents-toolbox serves.
 type server struct {
 	MCPServer
 	pointer string // in the agent file
 	dir     string // what its paths are relative to
 	client  mcpclient.Server
 	file    string // begins messages: the file of mcpConfigFiles that names it, or ""
-	group   string // see opened
+	group   string // the toolgroup; "": it is always active
 	// settings are those of a toolbox that agents-toolbox serves; nil for an MCP server.
 	settings json.RawMessage
 	uncached bool // its list of tools is not cached
 	given    bool // it is one of Options.MCPServers
 	signIn   *signin.Server
+	set      *mcpclient.Toolset // nil until it is opened
 }
 
 // prefix begins the names of the server's tools.
@@ -50,28 +99,56 @@ func (s *server) prefix() string {
 	return toolname.Join("mcp", s.Name) + "_"
 }
 
-// An opened server knows where it is named.
-type opened struct {
-	*mcpclient.Toolset
-	name      string
-	prefix    string // of the names of its tools
-	pointer   string
-	toolgroup string // "": it is always active
+// servers are those of n that are open.
+func (n *Node) servers() []*server {
+	return slices.DeleteFunc(sourcesOf[*server](n), func(s *server) bool { return s.set == nil })
+}
+
+func (s *server) survey(sv *surveyor, n *Node) {
+	if s.settings != nil || s.given {
+		return // the settings are in the agent file, and what it serves is compared later
+	}
+	locked := LockedServer{URL: s.client.URL}
+	if s.Executable != "" {
+		sv.later(append([]string{s.client.Executable}, s.Args...), sv.serverEnviron(n, s), s.client.Dir)
+		locked.Command = append([]string{s.Executable}, s.Args...)
+	}
+	sv.lock.Servers[n.lockKey(sv.dir, s.Name)] = locked
+}
+
+func (s *server) files(*loader, *Node) []string { return s.client.Programs() }
+
+// open makes the toolset of the server, which starts it when its tools are first asked for.
+func (s *server) open(l *loader, n *Node) []agent.Tool {
+	s.client.Env = l.serverEnviron(n, s)
+	if box := n.confinement.box("", s.Sandbox, false); box != nil {
+		s.client.Sandbox = box
+	}
+	s.set = mcpclient.Open(s.client, l.clientOptions(n, s))
+	n.live = append(n.live, liveSet{l.checked(n, s), s.group, s.prefix()})
+	return nil
+}
+
+func (s *server) close() error {
+	if s.set == nil {
+		return nil
+	}
+	return s.set.Close(context.Background())
 }
 
 // mcpServers reads the MCP servers of n.
 func (l *loader) mcpServers(n *Node) {
-	var list []server
+	var list []*server
 	for i, s := range n.File.Spec.MCPServers {
 		at := cmp.Or(strings.NewReplacer("~", "~0", "/", "~1").Replace(s.key), strconv.Itoa(i))
-		list = append(list, server{MCPServer: s, pointer: n.File.at("mcpServers") + "/" + at, dir: filepath.Dir(n.File.Path)})
+		list = append(list, &server{MCPServer: s, pointer: n.File.at("mcpServers") + "/" + at, dir: filepath.Dir(n.File.Path)})
 	}
 	for i, path := range n.File.Spec.MCPConfigs {
 		list = append(list, l.mcpConfig(n, fmt.Sprintf("%s/%d", n.File.at("mcpConfigFiles"), i), path)...)
 	}
 	if len(n.stack) == 1 {
 		for _, s := range clientServers(l.opts.MCPServers) {
-			list = append(list, server{MCPServer: s, given: true, dir: l.opts.WorkDir})
+			list = append(list, &server{MCPServer: s, given: true, dir: l.opts.WorkDir})
 		}
 	}
 	seen := map[string]bool{}
@@ -91,17 +168,17 @@ func (l *loader) mcpServers(n *Node) {
 		}
 		seen[s.Name] = true
 		var err error
-		if s.client, err = l.client(&s); err != nil {
+		if s.client, err = l.client(s); err != nil {
 			l.report(n.File.problem(LeftOut, CodeServer, s.pointer, "server %s: %s", s.Name, err))
 			continue
 		}
 		s.group = l.toolgroup(n, s.pointer, s.Activation)
-		n.configured = append(n.configured, s)
+		n.add(s)
 	}
 }
 
 // clientOptions says what the client of s may do.
-func (l *loader) clientOptions(n *Node, s server) mcpclient.Options {
+func (l *loader) clientOptions(n *Node, s *server) mcpclient.Options {
 	opts := mcpclient.Options{
 		Name: toolname.Join, ClientVersion: l.opts.Version, SpoolDir: l.opts.OutputDir,
 		Elicit: l.opts.Elicit, Redact: l.redact, Pinned: l.opts.Pinned || l.lock != nil,
@@ -150,7 +227,7 @@ func (l *loader) client(s *server) (mcpclient.Server, error) {
 }
 
 // serverEnviron is the environment of a server that is a program.
-func (l *loader) serverEnviron(n *Node, s server) []string {
+func (l *loader) serverEnviron(n *Node, s *server) []string {
 	if s.Tag == tagHTTP {
 		return nil
 	}
@@ -246,10 +323,10 @@ func (t *Tree) Connect(ctx context.Context) {
 	var mu sync.Mutex
 	var g errgroup.Group
 	for _, n := range t.Nodes {
-		for _, s := range n.servers {
+		for _, s := range n.servers() {
 			g.Go(func() error {
-				s.Start()
-				tools, err := s.Tools(ctx)
+				s.set.Start()
+				tools, err := s.set.Tools(ctx)
 				mu.Lock()
 				defer mu.Unlock()
 				for _, tool := range tools {

@@ -19,31 +19,61 @@ const policyTimeout = 10 * time.Second
 
 // An externalPolicy is an executable that decides about calls.
 type externalPolicy struct {
+	passive
 	path string
+	kind string // of the file in a lock
 	tool agent.Tool
 	err  error // why there is no tool
 }
 
-// openPolicies describes the external policies of n.
-func (l *loader) openPolicies(ctx context.Context, n *Node) {
-	for _, p := range n.policies {
-		opts := exectool.Options{Environ: l.environ(nil), DescribeTimeout: l.opts.DescribeTimeout, Slow: l.opts.Slow, Redact: l.redact}
-		if l.opts.CacheDir != "" {
-			opts.CacheDir = toolCache(l.opts.CacheDir)
+// policies reads the external policies of n, which must exist.
+func (l *loader) policies(n *Node) (ok bool) {
+	var names Paths
+	n.File.part("policy", &names)
+	ok = true
+	for i, name := range names {
+		pointer := n.File.at("policy")
+		if len(names) > 1 {
+			pointer = fmt.Sprintf("%s/%d", pointer, i)
 		}
-		set, err := exectool.Open(ctx, []exectool.Source{{Path: p.path, Timeout: policyTimeout}}, opts)
-		switch {
-		case err != nil:
-			p.err = err
-		case len(set.Problems()) > 0:
-			p.err = errors.New(set.Problems()[0].Text())
-		case len(set.List()) != 1:
-			p.err = errors.New("it is not an executable")
-		case !takesCall(set.List()[0].Spec()):
-			p.err = errors.New(`its description has no argument "call"`)
-		default:
-			p.tool = l.locked(set.List()[0])
+		path, found := l.resolve(n, pointer, name, n.unusable())
+		if ok = ok && found; found {
+			n.add(&externalPolicy{path: path, kind: KindPolicy})
 		}
+	}
+	if len(n.stack) == 1 {
+		for _, path := range l.opts.Rights.Policies {
+			n.add(&externalPolicy{path: path, kind: KindProgram})
+		}
+	}
+	return ok
+}
+
+func (p *externalPolicy) survey(s *surveyor, n *Node) {
+	s.executed(p.kind, p.path, s.environ(n.File.Spec.ToolEnv), n.workDir)
+}
+
+func (p *externalPolicy) files(*loader, *Node) []string { return []string{p.path} }
+
+func (p *externalPolicy) far() bool { return false }
+
+func (p *externalPolicy) describe(ctx context.Context, l *loader, _ *Node) {
+	opts := exectool.Options{Environ: l.environ(nil), DescribeTimeout: l.opts.DescribeTimeout, Slow: l.opts.Slow, Redact: l.redact}
+	if l.opts.CacheDir != "" {
+		opts.CacheDir = toolCache(l.opts.CacheDir)
+	}
+	set, err := exectool.Open(ctx, []exectool.Source{{Path: p.path, Timeout: policyTimeout}}, opts)
+	switch {
+	case err != nil:
+		p.err = err
+	case len(set.Problems()) > 0:
+		p.err = errors.New(set.Problems()[0].Text())
+	case len(set.List()) != 1:
+		p.err = errors.New("it is not an executable")
+	case !takesCall(set.List()[0].Spec()):
+		p.err = errors.New(`its description has no argument "call"`)
+	default:
+		p.tool = l.locked(set.List()[0])
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/agents-exe/agents/pkg/exectool"
-	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/toolenv"
 )
@@ -44,7 +43,7 @@ func (l *loader) confine() {
 			if paths := l.paths.Load(); paths != nil {
 				return *paths
 			}
-			return l.decisive(nil)
+			return l.decisive()
 		}
 		if n.File.Spec.Sandbox == nil {
 			continue
@@ -52,7 +51,7 @@ func (l *loader) confine() {
 		n.confinement.own = *n.File.Spec.Sandbox
 		above := n.confinement.own.At(dir)
 		if n.confinement.own.Read != nil {
-			n.confinement.own.Read = slices.Concat(n.confinement.own.Read, n.skillRoots)
+			n.confinement.own.Read = slices.Concat(n.confinement.own.Read, n.readable)
 		}
 		seen := map[*Node]bool{n: true}
 		var below func(n *Node)
@@ -81,8 +80,8 @@ func (l *loader) confine() {
 func (l *loader) sandboxRunners(n *Node) {
 	c := n.confinement
 	required := c.own.Required || slices.ContainsFunc(c.above, func(above sandbox.Config) bool { return above.Required })
-	for i := range n.programs {
-		p := &n.programs[i]
+	for i := range n.executables.programs {
+		p := &n.executables.programs[i]
 		if p.runner == nil || p.sandbox != nil || !required && n.File.Spec.Sandbox == nil {
 			continue
 		}
@@ -103,15 +102,15 @@ func (l *loader) sandboxNames(n *Node) {
 		base := filepath.Base(file)
 		known = append(known, base, strings.TrimSuffix(base, filepath.Ext(base)))
 	}
-	if n.set != nil {
-		for _, t := range n.set.List() {
+	if n.executables.set != nil {
+		for _, t := range n.executables.set.List() {
 			add(t.File())
 		}
-		for _, p := range n.set.Problems() { // which say what else is wrong
+		for _, p := range n.executables.set.Problems() { // which say what else is wrong
 			add(p.Path)
 		}
 	}
-	for _, b := range n.builtBoxes {
+	for _, b := range n.boxes {
 		add(b.of)
 	}
 	check := func(pointer string, c *sandbox.Config) {
@@ -195,7 +194,7 @@ func (c *confinement) all() []*sandbox.Box {
 func (l *loader) exposed(n *Node) bool {
 	for _, of := range l.tree.Nodes {
 		for _, box := range of.confinement.all() {
-			for _, p := range n.programs {
+			for _, p := range n.executables.programs {
 				if path, err := filepath.Abs(p.path); err != nil || p.runner == nil && box.Unprotected(withoutLinks(path)) {
 					return true
 				}
@@ -205,18 +204,18 @@ func (l *loader) exposed(n *Node) bool {
 	return false
 }
 
-// confinedServer is the sandbox of a server that is a program.
-func (n *Node) confinedServer(s server) mcpclient.Sandbox {
-	if box := n.confinement.box("", s.Sandbox, false); box != nil {
-		return box
-	}
-	return nil
+// A namedBox is the sandbox of a tool that is not an executable, nil for none.
+type namedBox struct {
+	of  string
+	box *sandbox.Box
 }
 
-// A builtinBox is the sandbox of a builtin toolbox that starts processes, nil for none.
-type builtinBox struct {
-	of  string // its tool
-	box *sandbox.Box
+// box returns the sandbox of a tool that is not an executable, nil for none. extra is that of
+// its entry in the agent file.
+func (n *Node) box(tool string, extra *sandbox.Config) *sandbox.Box {
+	box := n.confinement.box(tool, extra, false)
+	n.boxes = append(n.boxes, namedBox{tool, box})
+	return box
 }
 
 // A Sandbox describes the sandbox of some processes of an agent.
@@ -231,18 +230,18 @@ type Sandbox struct {
 // processes without a sandbox.
 func (n *Node) Sandboxes() []Sandbox {
 	of := map[*sandbox.Box][]string{}
-	if n.set != nil {
-		for _, t := range n.set.List() {
+	if n.executables.set != nil {
+		for _, t := range n.executables.set.List() {
 			box, _ := t.Confinement().(*sandbox.Box)
 			of[box] = append(of[box], t.Spec().Name)
 		}
 	}
-	for _, b := range n.builtBoxes {
+	for _, b := range n.boxes {
 		if !slices.Contains(of[b.box], b.of) { // a SystemToolbox has files and a shell
 			of[b.box] = append(of[b.box], b.of)
 		}
 	}
-	for _, s := range n.configured {
+	for _, s := range sourcesOf[*server](n) {
 		if s.Tag != tagHTTP {
 			box, _ := s.client.Sandbox.(*sandbox.Box)
 			what := "server "

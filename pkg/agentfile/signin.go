@@ -78,7 +78,7 @@ type Connected struct {
 func (t *Tree) MCPServers() []Connected {
 	var list []Connected
 	for _, n := range t.Nodes {
-		for _, s := range n.configured {
+		for _, s := range sourcesOf[*server](n) {
 			if s.settings == nil {
 				list = append(list, Connected{n.File.Spec.Slug, s.Name, s.client, s.signIn})
 			}

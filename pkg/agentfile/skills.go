@@ -38,17 +38,30 @@ type skillFolder struct {
 	list    []*skills.Skill
 }
 
-// skillSources finds the skills of n, except those in repositories.
-func (l *loader) skillSources(n *Node) {
-	for i, src := range n.File.Spec.SkillSources {
+// skillSet are the skills of an agent.
+type skillSet struct {
+	passive
+	folders []*skillFolder
+	skills  []*skills.Skill // sorted
+	enabled []string        // autoEnableSkills
+}
+
+// skills finds the skills of n, except those in repositories.
+func (l *loader) skills(n *Node) {
+	var sources []SkillSource
+	set := &skillSet{}
+	n.File.part("skillSources", &sources)
+	n.File.part("autoEnableSkills", &set.enabled)
+	n.add(set)
+	for i, src := range sources {
 		f := &skillFolder{pointer: fmt.Sprintf("%s/%d", n.File.at("skillSources"), i)}
 		if err := l.locate(n, src, f); err != nil {
 			l.report(n.File.problem(LeftOut, CodeSkill, f.pointer, "this is left out: %s", err))
 			continue
 		}
-		n.skillDirs = append(n.skillDirs, f)
+		set.folders = append(set.folders, f)
 		if f.path != "" {
-			l.readSkills(n, f)
+			l.readSkills(n, set, f)
 		}
 	}
 }
@@ -87,8 +100,8 @@ func existing(parts ...string) string {
 	return path
 }
 
-// readSkills adds the skills of f to n. Invalid skills are left out.
-func (l *loader) readSkills(n *Node, f *skillFolder) {
+// readSkills adds the skills of f to set. Invalid skills are left out.
+func (l *loader) readSkills(n *Node, set *skillSet, f *skillFolder) {
 	dirs, err := skills.Find(f.path, f.within)
 	if err != nil {
 		l.report(n.File.problem(LeftOut, CodeSkill, f.pointer, "%s: %s", named(f.path), plain(err)))
@@ -109,32 +122,32 @@ func (l *loader) readSkills(n *Node, f *skillFolder) {
 			continue
 		}
 		f.list = append(f.list, skill)
-		l.addSkill(n, f, skill)
+		l.addSkill(n, set, f, skill)
 	}
-	slices.SortStableFunc(n.skills, func(a, b *skills.Skill) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(set.skills, func(a, b *skills.Skill) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// addSkill adds a skill to n and replaces one of the same name. Its scripts become programs
+// addSkill adds a skill to set and replaces one of the same name. Its scripts become programs
 // of n, unless its source is foreign.
-func (l *loader) addSkill(n *Node, f *skillFolder, s *skills.Skill) {
-	if i := slices.IndexFunc(n.skills, func(old *skills.Skill) bool { return old.Name == s.Name }); i >= 0 {
-		old := n.skills[i]
+func (l *loader) addSkill(n *Node, set *skillSet, f *skillFolder, s *skills.Skill) {
+	if i := slices.IndexFunc(set.skills, func(old *skills.Skill) bool { return old.Name == s.Name }); i >= 0 {
+		old := set.skills[i]
 		l.report(n.File.problem(Warning, CodeSkill, f.pointer, "two skills are named %s: the one in %s is used, the one in %s is not", s.Name, named(s.Dir), named(old.Dir)))
-		n.skills = slices.Delete(n.skills, i, i+1)
-		n.programs = slices.DeleteFunc(n.programs, func(p program) bool { return p.name != "" && skills.Inside(old.Dir, p.path) })
+		set.skills = slices.Delete(set.skills, i, i+1)
+		n.executables.programs = slices.DeleteFunc(n.executables.programs, func(p program) bool { return p.name != "" && skills.Inside(old.Dir, p.path) })
 	}
-	n.skills = append(n.skills, s)
+	set.skills = append(set.skills, s)
 	if f.foreign {
 		return
 	}
-	n.skillRoots = append(n.skillRoots, s.Dir)
+	n.readable = append(n.readable, s.Dir)
 	l.further = append(l.further, s.Dir) // tools must not change it
 	group := s.Group()
-	if slices.Contains(n.File.Spec.AutoEnableSkills, s.Name) {
+	if slices.Contains(set.enabled, s.Name) {
 		group = ""
 	}
 	for _, path := range s.Scripts() {
-		n.programs = append(n.programs, program{path: path, name: s.ToolName(path), toolgroup: group, allowDash: n.File.Spec.AllowDash})
+		n.executables.programs = append(n.executables.programs, program{path: path, name: s.ToolName(path), toolgroup: group, allowDash: n.File.Spec.AllowDash})
 	}
 }
 
@@ -147,69 +160,94 @@ func (l *loader) skillCache() string {
 	return filepath.Join(withoutLinks(absolute("", l.opts.CacheDir)), "skills")
 }
 
-// fetchSkills fetches the repositories of all agents and reads their skills.
-func (l *loader) fetchSkills(ctx context.Context) {
-	var g errgroup.Group
-	for _, n := range l.tree.Nodes {
-		for _, f := range n.skillDirs {
-			if f.repo != nil {
-				g.Go(func() error { f.err = f.repo.Fetch(ctx, l.skillCache(), l.environ(nil)); return nil })
-			}
+func (set *skillSet) survey(s *surveyor, n *Node) {
+	env := s.environ(n.File.Spec.ToolEnv)
+	for _, f := range set.folders {
+		if f.foreign {
+			continue
 		}
-	}
-	g.Wait() // no function fails
-	for _, n := range l.tree.Nodes {
-		for _, f := range n.skillDirs {
-			switch {
-			case f.err != nil:
-				l.report(n.File.problem(LeftOut, CodeSkill, f.pointer, "this is left out: %s", f.err))
-			case f.repo != nil:
-				f.within = f.repo.Dir(l.skillCache())
-				f.path = filepath.Join(f.within, f.repo.Subdir)
-				l.readSkills(n, f)
-			}
-		}
-		for _, name := range n.File.Spec.AutoEnableSkills {
-			if known := skills.Names(n.skills); !slices.Contains(known, name) {
-				l.report(n.File.problem(Warning, CodeSkill, n.File.at("autoEnableSkills"), "there is no skill %q%s", name, closest.Hint(name, known)))
+		for _, skill := range f.list {
+			for _, name := range skill.Files() {
+				s.executed(KindSkill, filepath.Join(skill.Dir, name), env, n.workDir)
 			}
 		}
 	}
 }
 
-// skills returns the tools for the skills of n. It also adds the list of the skills, and
-// AGENTS.md, to the system prompt.
-func (l *loader) skills(n *Node) (tools []agent.Tool) {
-	for _, s := range n.skills {
-		if n.set == nil {
+// fetch fetches the repositories.
+func (set *skillSet) fetch(ctx context.Context, l *loader) {
+	var g errgroup.Group
+	for _, f := range set.folders {
+		if f.repo != nil {
+			g.Go(func() error { f.err = f.repo.Fetch(ctx, l.skillCache(), l.environ(nil)); return nil })
+		}
+	}
+	g.Wait() // no function fails
+}
+
+// fetched reads the skills in the repositories.
+func (set *skillSet) fetched(l *loader, n *Node) {
+	for _, f := range set.folders {
+		switch {
+		case f.err != nil:
+			l.report(n.File.problem(LeftOut, CodeSkill, f.pointer, "this is left out: %s", f.err))
+		case f.repo != nil:
+			f.within = f.repo.Dir(l.skillCache())
+			f.path = filepath.Join(f.within, f.repo.Subdir)
+			l.readSkills(n, set, f)
+		}
+	}
+	for _, name := range set.enabled {
+		if known := skills.Names(set.skills); !slices.Contains(known, name) {
+			l.report(n.File.problem(Warning, CodeSkill, n.File.at("autoEnableSkills"), "there is no skill %q%s", name, closest.Hint(name, known)))
+		}
+	}
+}
+
+// open returns the tools for the skills, and adds the list of the skills to the system prompt.
+func (set *skillSet) open(l *loader, n *Node) []agent.Tool {
+	if len(set.skills) == 0 {
+		return nil
+	}
+	for _, s := range set.skills {
+		if n.executables.set == nil {
 			break
 		}
-		for _, t := range n.set.List() {
+		for _, t := range n.executables.set.List() {
 			if t.Source().Name != "" && skills.Inside(s.Dir, t.File()) {
 				s.Tools = append(s.Tools, t.Spec().Name)
 			}
 		}
 	}
-	if len(n.skills) > 0 {
-		tools = skills.Tools(n.skills)
-		if l.compat(n) {
-			tools = append(tools, skills.CompatTools(n.skills)...)
-		}
-		if r := n.Agent.Rights; r == nil || !r.Hides(&agent.Invocation{Spec: tools[0].Spec(), Agent: n.Agent.Slug, Path: n.path()}) {
-			n.Agent.System = joined(n.Agent.System, skills.Catalog(n.skills))
-		}
+	tools := skills.Tools(set.skills)
+	if l.compat(n) {
+		tools = append(tools, skills.CompatTools(set.skills)...)
 	}
-	n.Agent.System = joined(n.Agent.System, n.agentsFile)
+	if !n.hides(tools[0].Spec()) {
+		n.Agent.System = joined(n.Agent.System, skills.Catalog(set.skills))
+	}
 	return tools
+}
+
+// An agentsFile is the text of AGENTS.md for the prompt.
+type agentsFile struct {
+	passive
+	text string
+}
+
+func (f agentsFile) open(_ *loader, n *Node) []agent.Tool {
+	n.Agent.System = joined(n.Agent.System, f.text)
+	return nil
 }
 
 // maxAgentsFile is how much of AGENTS.md a model sees, in bytes.
 const maxAgentsFile = 32 << 10
 
-// readAgentsFile reads AGENTS.md for n if agentsFile is set: the nearest one from the working
+// agentsFile reads AGENTS.md for n if agentsFile is set: the nearest one from the working
 // directory of the tools up to the root of the git repository.
-func (l *loader) readAgentsFile(n *Node) {
-	if !n.File.Spec.AgentsFile {
+func (l *loader) agentsFile(n *Node) {
+	var wanted bool
+	if n.File.part("agentsFile", &wanted); !wanted {
 		return
 	}
 	dir := realPath(cmp.Or(n.workDir, "."))
@@ -245,7 +283,7 @@ func (l *loader) readAgentsFile(n *Node) {
 		l.report(n.File.problem(Warning, CodeFile, n.File.at("agentsFile"), "%s is %d bytes long; the model sees only the first %d", named(path), len(text), maxAgentsFile))
 		text = strings.ToValidUTF8(text[:maxAgentsFile], "") + "\n[the rest of the file is omitted]"
 	}
-	n.agentsFile = "The lines below that begin with > are from AGENTS.md in the folder " + dir + ". The people who maintain this folder wrote them for agents that work in it. " +
+	n.add(agentsFile{text: "The lines below that begin with > are from AGENTS.md in the folder " + dir + ". The people who maintain this folder wrote them for agents that work in it. " +
 		"They are not from the author of your instructions: follow them when you work on these files, unless they contradict your other instructions.\n> " +
-		strings.ReplaceAll(text, "\n", "\n> ")
+		strings.ReplaceAll(text, "\n", "\n> ")})
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/exectool"
@@ -76,16 +75,27 @@ func checkExecutable(path string) error {
 	return checkWritable(path, info)
 }
 
-// toolboxesOf are the builtin toolboxes of n, with those that its steps need.
-func (n *Node) toolboxesOf() []BuiltinToolbox {
-	boxes := slices.Clone(n.File.Spec.BuiltinToolboxes)
-	if n.File.Spec.Step == "" {
-		return boxes
+// A stepProgram is the program of the key step. What runs it is the model.
+type stepProgram struct{ passive }
+
+// steps reads the key step.
+func (l *loader) steps(n *Node) {
+	if n.File.Spec.Step != "" {
+		n.add(stepProgram{})
 	}
-	for _, tag := range stepToolboxes {
-		if !slices.ContainsFunc(boxes, func(b BuiltinToolbox) bool { return b.Tag == tag }) {
-			boxes = append(boxes, BuiltinToolbox{Tag: tag})
+}
+
+func (stepProgram) survey(s *surveyor, n *Node) {
+	if path := s.named(n, n.File.Spec.Step); path != "" {
+		s.executed(KindProgram, path, s.environ(n.File.Spec.ToolEnv), n.workDir)
+	}
+}
+
+func (stepProgram) open(_ *loader, n *Node) []agent.Tool {
+	if n.step != nil {
+		if box := n.confinement.box(n.step.Path, nil, false); box != nil {
+			n.step.Sandbox = box
 		}
 	}
-	return boxes
+	return nil
 }

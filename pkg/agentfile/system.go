@@ -20,8 +20,6 @@ import (
 	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
-const systemTag = "SystemToolbox"
-
 // system opens a SystemToolbox; see developer for the keys.
 func (l *loader) system(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	var c struct {
@@ -31,7 +29,7 @@ func (l *loader) system(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 		SessionIntrospectionMaxResults                 int
 		SessionIntrospectionIncludeToolOutputs         *bool
 	}
-	if err := box.read(&c); err != nil {
+	if err := box.settings(&c); err != nil {
 		return nil, err
 	}
 	known, err := l.capabilities(n, box, c.Name, c.Capabilities, system.Capabilities)
@@ -65,7 +63,6 @@ func (l *loader) system(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	}
 	if c.CommandFilter != "" {
 		env := toolenv.Environ(l.environ(n.File.Spec.ToolEnv), n.File.Spec.ToolEnv)
-		l.further = append(l.further, process.Programs(strings.Fields(c.CommandFilter), env, n.workDir)...)
 		opts.Accept = func(ctx context.Context, command string) error {
 			return accept(ctx, c.CommandFilter, command, n.workDir, env)
 		}
@@ -76,15 +73,27 @@ func (l *loader) system(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 // maxAttached is the size of the largest attachment that a result can have.
 const maxAttached = 20_000_000
 
-// commandFilters returns the lines of the keys commandFilter of n.
-func (n *Node) commandFilters() (lines []string) {
-	for _, box := range n.File.Spec.BuiltinToolboxes {
-		var c struct{ CommandFilter string }
-		if box.Tag == systemTag && box.read(&c) == nil && c.CommandFilter != "" {
-			lines = append(lines, c.CommandFilter)
-		}
+// A commandFilter is a line for the shell that decides about the commands of a SystemToolbox.
+type commandFilter struct {
+	passive
+	line string
+}
+
+// commandFilter reads the key commandFilter of a SystemToolbox.
+func (l *loader) commandFilter(n *Node, box BuiltinToolbox) {
+	var c struct{ CommandFilter string }
+	if box.settings(&c) == nil && c.CommandFilter != "" {
+		n.sources = slices.Insert(n.sources, 0, source(&commandFilter{line: c.CommandFilter})) // what decides is surveyed before tools
 	}
-	return lines
+}
+
+func (f *commandFilter) survey(s *surveyor, n *Node) {
+	s.command(strings.Fields(f.line), s.environ(n.File.Spec.ToolEnv), n.workDir)
+}
+
+func (f *commandFilter) files(l *loader, n *Node) []string {
+	allow := n.File.Spec.ToolEnv
+	return process.Programs(strings.Fields(f.line), toolenv.Environ(l.environ(allow), allow), n.workDir)
 }
 
 // accept runs the filter, a line for the shell, with a command on standard input, as

@@ -52,7 +52,7 @@ func (l *loader) companion(n *Node, b companionBox) {
 		leaveOut(CodeSchema, "%s", err)
 		return
 	}
-	if slices.ContainsFunc(n.configured, func(s server) bool { return s.Name == b.name }) {
+	if slices.ContainsFunc(sourcesOf[*server](n), func(s *server) bool { return s.Name == b.name }) {
 		leaveOut(CodeCollision, "another toolbox or MCP server of this agent is also named %q", b.name)
 		return
 	}
@@ -64,11 +64,11 @@ func (l *loader) companion(n *Node, b companionBox) {
 		leaveOut(CodeProgram, "%s", err)
 		return
 	}
-	s := server{pointer: b.pointer, settings: settings, uncached: b.uncached, group: l.toolgroup(n, b.pointer, b.activation)}
+	s := &server{pointer: b.pointer, settings: settings, uncached: b.uncached, group: l.toolgroup(n, b.pointer, b.activation)}
 	s.Name, s.Sandbox = b.name, b.sandbox
 	s.client = mcpclient.Server{
 		Name: b.name, Called: "toolbox", Executable: program, Args: []string{b.toolbox}, Dir: n.workDir, Identity: b.identity, Files: b.files, StartTimeout: b.start, Keys: true,
 		CallTimeout: cmp.Or(b.timeout, seconds(n.File.Spec.ToolTimeoutSeconds)),
 	}
-	n.configured = append(n.configured, s)
+	n.add(s)
 }
