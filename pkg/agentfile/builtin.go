@@ -49,7 +49,7 @@ var builtinKinds = [...]builtinKind{
 	{tag: "ThinkToolbox", open: func(*loader, *Node, BuiltinToolbox) (agent.Toolset, error) { return plan.Think(), nil }},
 }
 
-// A builtin is a toolbox that is opened in this process.
+// A builtin is an entry of builtinToolboxes.
 type builtin struct {
 	passive
 	builtinKind // the zero value if there is none with the tag
@@ -85,21 +85,20 @@ func (n *Node) toolboxes() (list []*builtin) {
 	return list
 }
 
-// builtins reads the toolboxes of n that are opened in this process.
+// builtins reads the toolboxes of n.
 func (l *loader) builtins(n *Node) {
 	for _, b := range n.toolboxes() {
 		if b.read != nil {
 			b.read(l, n, b.box)
 		}
-		if b.serve == nil {
-			n.add(b)
-		}
+		n.add(b)
 	}
 }
 
-// servedBuiltins reads the others. Their names must differ from those of MCP servers.
+// servedBuiltins adds the servers of those that are served. Their names must differ from those
+// of MCP servers.
 func (l *loader) servedBuiltins(n *Node) {
-	for _, b := range n.toolboxes() {
+	for _, b := range sourcesOf[*builtin](n) {
 		if b.serve == nil {
 			continue
 		}
@@ -109,9 +108,12 @@ func (l *loader) servedBuiltins(n *Node) {
 	}
 }
 
-// open opens the toolbox.
+// open opens the toolbox, unless it is served.
 func (b *builtin) open(l *loader, n *Node) []agent.Tool {
-	if b.builtinKind.open == nil {
+	switch {
+	case b.serve != nil:
+		return nil
+	case b.builtinKind.open == nil:
 		l.report(n.File.problem(Warning, CodeLater, b.pointer, "this is left out: there is no toolbox %q; there are %s", b.box.Tag, builtinTags()))
 		return nil
 	}

@@ -30,8 +30,9 @@ type File struct {
 	Slugs []string
 
 	doc     *jsondoc.Document
-	index   int  // among Slugs
-	program bool // it begins with a #! line
+	keys    map[string]any // the contents, with each key in camel case
+	index   int            // among Slugs
+	program bool           // it begins with a #! line
 }
 
 var agentSchema = schema.Own{Name: schemas.AgentName, Text: schemas.Agent}
@@ -83,7 +84,8 @@ func readFile(path, slug string, unusable Severity, valid cachefile.Dir, take fu
 		return nil, problems
 	}
 	problems, ok := f.check(valid, unusable, f.doc.Raw(f.doc.Root))
-	f.Spec, err = decode(f.contents())
+	f.keys = spelled(f.contents())
+	f.Spec, err = decode(f.keys)
 	s := f.Spec
 	for key, text := range map[string]*json.RawMessage{"inputSchema": &s.InputSchema, "outputSchema": &s.OutputSchema, "contextSchema": &s.ContextSchema, "context": &s.Context} {
 		*text = f.raw(key)

@@ -184,17 +184,27 @@ type MCPPrompt struct {
 	} `json:"messages"`
 }
 
-// decode reads the contents of an agent file. Only the spellings that the schema
-// knows count: encoding/json alone would take any case. After an error the Spec
-// holds the keys that can be read.
-func decode(contents map[string]any) (*Spec, error) {
+// spelled returns contents with each key in camel case. Of two spellings of a key, that one
+// counts.
+func spelled(contents map[string]any) map[string]any {
 	values := map[string]any{}
-	known := keysOf[Spec]()
-	for _, camel := range known {
-		for _, key := range []string{kebab(camel), camel} { // the latter counts if both are there
-			if value, ok := contents[key]; ok {
-				values[camel] = value
-			}
+	for key, value := range contents {
+		name := camel(key)
+		if _, both := contents[name]; name == key || !both && kebab(name) == key {
+			values[name] = value
+		}
+	}
+	return values
+}
+
+// decode reads the keys of a Spec. Only the spellings that the schema knows count:
+// encoding/json alone would take any case. After an error the Spec holds the keys that can be
+// read.
+func decode(keys map[string]any) (*Spec, error) {
+	values, known := map[string]any{}, keysOf[Spec]()
+	for _, key := range known {
+		if value, ok := keys[key]; ok {
+			values[key] = value
 		}
 	}
 	spec := &Spec{}
@@ -278,6 +288,17 @@ func otherSpellings(contents map[string]any) []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// camel turns api-key-id into apiKeyId.
+func camel(kebab string) string {
+	first, words, _ := strings.Cut(kebab, "-")
+	for word := range strings.SplitSeq(words, "-") {
+		if word != "" {
+			first += strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return first
 }
 
 // kebab turns apiKeyId into api-key-id.
