@@ -62,7 +62,7 @@ func (l *loader) toolsets(n *Node, tools agent.ToolList, watched *watched) []age
 	}
 	lists := map[string]agent.ToolList{"": nil} // by toolgroup
 	for _, p := range n.executables.programs {
-		lists[p.toolgroup] = nil // for watched
+		lists[p.Toolgroup] = nil // for watched
 	}
 	for _, t := range tools {
 		group := n.toolgroupOf(t)

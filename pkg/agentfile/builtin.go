@@ -49,7 +49,7 @@ var builtinKinds = [...]builtinKind{
 	{tag: "ThinkToolbox", open: func(*loader, *Node, BuiltinToolbox) (agent.Toolset, error) { return plan.Think(), nil }},
 }
 
-// A builtin is an entry of builtinToolboxes.
+// A builtin is an entry of builtinToolboxes that is opened in this process.
 type builtin struct {
 	passive
 	builtinKind // the zero value if there is none with the tag
@@ -91,29 +91,17 @@ func (l *loader) builtins(n *Node) {
 		if b.read != nil {
 			b.read(l, n, b.box)
 		}
-		n.add(b)
-	}
-}
-
-// servedBuiltins adds the servers of those that are served. Their names must differ from those
-// of MCP servers.
-func (l *loader) servedBuiltins(n *Node) {
-	for _, b := range sourcesOf[*builtin](n) {
 		if b.serve == nil {
-			continue
-		}
-		if err := b.serve(l, n, b.pointer, b.box); err != nil {
+			n.add(b)
+		} else if err := b.serve(l, n, b.pointer, b.box); err != nil {
 			l.report(n.File.problem(LeftOut, CodeSchema, b.pointer, "this is left out: %s", err))
 		}
 	}
 }
 
-// open opens the toolbox, unless it is served.
+// open opens the toolbox.
 func (b *builtin) open(l *loader, n *Node) []agent.Tool {
-	switch {
-	case b.serve != nil:
-		return nil
-	case b.builtinKind.open == nil:
+	if b.builtinKind.open == nil {
 		l.report(n.File.problem(Warning, CodeLater, b.pointer, "this is left out: there is no toolbox %q; there are %s", b.box.Tag, builtinTags()))
 		return nil
 	}
@@ -266,7 +254,7 @@ func checkAgent(file string) (c developer.Checked) {
 
 // checkTool executes a program with "describe", confined as the tools of n are.
 func (l *loader) checkTool(ctx context.Context, n *Node, file string) (c developer.Checked) {
-	source := exectool.Source{Path: file, Env: n.File.Spec.ToolEnv, Dir: n.workDir, Sandbox: n.confined(program{path: file})}
+	source := exectool.Source{Path: file, Env: n.File.Spec.ToolEnv, Dir: n.workDir, Sandbox: n.confined(program{})}
 	set, err := exectool.Open(ctx, []exectool.Source{source}, exectool.Options{Environ: l.environ(n.File.Spec.ToolEnv), DescribeTimeout: l.opts.DescribeTimeout, Redact: l.redact})
 	if err != nil {
 		return developer.Checked{Errors: []string{err.Error()}}

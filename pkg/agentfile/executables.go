@@ -34,18 +34,13 @@ type Toolbox struct {
 	RunnerShell *bool    `json:"runnerShell"`
 }
 
-// A program is an executable, or a folder of them, of an agent file.
+// A program is an executable, or a folder of them, of an agent file. Its Name is that of a script
+// of a skill.
 type program struct {
-	path, filter string
-	allowDash    bool
-	runner       *exectool.Runner // nil: it is here
-	words        []string         // of the runner, as in the file
-	kind         exectool.Kind
-	slug         string          // of an agent behind a runner
-	sandbox      *sandbox.Config // of the entry
-	toolgroup    string          // "": its tools are always active
-	refused      bool            // it must not be executed
-	name         string          // of the tool that a script of a skill is; "" for others
+	exectool.Source
+	words   []string        // of the runner, as in the file
+	sandbox *sandbox.Config // of the entry
+	refused bool            // it must not be executed
 }
 
 // executables are the source of all programs of an agent: those of its tool directory and of
@@ -67,14 +62,16 @@ func (l *loader) executables(n *Node) {
 // survey adds the tools and the runners.
 func (e *executables) survey(s *surveyor, n *Node) {
 	env := s.environ(n.File.Spec.ToolEnv)
-	sources := n.programSources()
+	sources := n.programSources(func(program) bool { return true })
 	for _, path := range exectool.Executables(sources) {
 		s.executed(KindTool, path, env, n.workDir)
 	}
 	for i, src := range sources {
 		if src.Runner != nil {
-			s.later(append(slices.Clone(src.Runner.Command), src.Path), env, src.Dir)
-			s.later(src.Runner.ID, env, src.Dir)
+			s.later(func() {
+				s.command(append(slices.Clone(src.Runner.Command), src.Path), env, src.Dir)
+				s.command(src.Runner.ID, env, src.Dir)
+			})
 			s.lock.Runners[n.lockKey(s.dir, src.Path)] = LockedRunner{Command: e.programs[i].words}
 		}
 	}
@@ -85,15 +82,23 @@ func (e *executables) files(*loader, *Node) (files []string) {
 		return append(e.set.Programs(), e.set.Files()...)
 	}
 	for _, p := range e.programs {
-		if p.runner == nil {
-			files = append(files, p.path)
+		if p.Runner == nil {
+			files = append(files, p.Path)
 		}
 	}
 	return files
 }
 
+// list returns the programs that described themselves.
+func (e *executables) list() []*exectool.Tool {
+	if e.set == nil {
+		return nil
+	}
+	return e.set.List()
+}
+
 func (e *executables) far() bool {
-	return slices.ContainsFunc(e.programs, func(p program) bool { return p.runner != nil })
+	return slices.ContainsFunc(e.programs, func(p program) bool { return p.Runner != nil })
 }
 
 func (e *executables) describe(ctx context.Context, l *loader, n *Node) {
@@ -143,7 +148,7 @@ func (l *loader) toolDirectory(n *Node) {
 		l.report(n.File.problem(LeftOut, CodePath, pointer, "%s: %s", named(dir), plain(err)))
 		return
 	}
-	n.executables.programs = append(n.executables.programs, program{path: dir, allowDash: n.File.Spec.AllowDash})
+	n.executables.programs = append(n.executables.programs, program{Source: exectool.Source{Path: dir, AllowDash: n.File.Spec.AllowDash}})
 	for _, e := range entries {
 		if jsondoc.HasName(e.Name()) && !e.IsDir() && !strings.HasSuffix(e.Name(), TestSuffix) && !isProjectFile(e.Name()) {
 			l.helperFile(n, filepath.Join(dir, e.Name()))
@@ -165,28 +170,27 @@ func isProjectFile(name string) bool {
 // toolboxes reads bashToolboxes.
 func (l *loader) toolboxes(n *Node) {
 	for i, box := range n.File.Spec.BashToolboxes {
-		allowDash := box.AllowDash || n.File.Spec.AllowDash
 		pointer := fmt.Sprintf("%s/%d", n.File.at("bashToolboxes"), i)
-		group := l.toolgroup(n, pointer, box.Activation)
+		folder := box.Tag == "FileSystemDirectory"
+		p := program{sandbox: box.Sandbox, words: box.Runner, Source: exectool.Source{Path: box.Path, Filter: box.BasenameFilter,
+			AllowDash: box.AllowDash || n.File.Spec.AllowDash, Toolgroup: l.toolgroup(n, pointer, box.Activation)}}
 		if len(box.Runner) > 0 {
-			p := program{path: box.Path, filter: box.BasenameFilter, allowDash: allowDash, toolgroup: group, runner: n.runner(box.Runner, box.RunnerID, box.RunnerShell), words: box.Runner, sandbox: box.Sandbox}
-			if box.Tag == "FileSystemDirectory" {
-				p.kind = exectool.Folder
+			p.Runner = n.runner(box.Runner, box.RunnerID, box.RunnerShell)
+			if folder {
+				p.Kind = exectool.Folder
 			}
-			n.executables.programs = append(n.executables.programs, p)
-			continue
+		} else {
+			var ok bool
+			if p.Path, ok = l.resolve(n, pointer, box.Path, LeftOut); !ok {
+				continue
+			}
+			if info, err := os.Stat(p.Path); err == nil && info.IsDir() != folder {
+				want := map[bool]string{true: "a folder", false: "an executable file"}[folder]
+				l.report(n.File.problem(LeftOut, CodePath, pointer, "%s: %s needs %s", p.Path, box.Tag, want))
+				continue
+			}
 		}
-		path, ok := l.resolve(n, pointer, box.Path, LeftOut)
-		if !ok {
-			continue
-		}
-		info, err := os.Stat(path)
-		if err == nil && info.IsDir() != (box.Tag == "FileSystemDirectory") {
-			want := map[bool]string{true: "a folder", false: "an executable file"}[box.Tag == "FileSystemDirectory"]
-			l.report(n.File.problem(LeftOut, CodePath, pointer, "%s: %s needs %s", path, box.Tag, want))
-			continue
-		}
-		n.executables.programs = append(n.executables.programs, program{path: path, filter: box.BasenameFilter, allowDash: allowDash, toolgroup: group, sandbox: box.Sandbox})
+		n.executables.programs = append(n.executables.programs, p)
 	}
 }
 
@@ -227,13 +231,7 @@ func (l *loader) openPrograms(ctx context.Context, n *Node) *exectool.Toolset {
 
 // permitted are the programs of n that may be executed.
 func (n *Node) permitted() []exectool.Source {
-	var sources []exectool.Source
-	for i, source := range n.programSources() {
-		if !n.executables.programs[i].refused {
-			sources = append(sources, source)
-		}
-	}
-	return sources
+	return n.programSources(func(p program) bool { return !p.refused })
 }
 
 // sessionJSON is the session of a call in agents-exe's form.
@@ -243,17 +241,19 @@ func sessionJSON(inv *agent.Invocation) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// programSources says where n's programs are.
-func (n *Node) programSources() []exectool.Source {
+// programSources says where the programs of n are that a function chooses.
+func (n *Node) programSources(chosen func(program) bool) (sources []exectool.Source) {
 	s := n.File.Spec
-	sources := make([]exectool.Source, len(n.executables.programs))
-	for i, p := range n.executables.programs {
-		sources[i] = exectool.Source{Path: p.path, Filter: p.filter, Name: p.name, AllowDash: p.allowDash,
-			Env: s.ToolEnv, Timeout: seconds(s.ToolTimeoutSeconds), Dir: n.workDir,
-			Runner: p.runner, Kind: p.kind, Slug: p.slug, Toolgroup: p.toolgroup}
-		if n.confinement != nil {
-			sources[i].Sandbox = n.confined(p)
+	for _, p := range n.executables.programs {
+		if !chosen(p) {
+			continue
 		}
+		source := p.Source
+		source.Env, source.Timeout, source.Dir = s.ToolEnv, seconds(s.ToolTimeoutSeconds), n.workDir
+		if n.confinement != nil {
+			source.Sandbox = n.confined(p)
+		}
+		sources = append(sources, source)
 	}
 	return sources
 }
@@ -266,7 +266,7 @@ func (l *loader) executableProblems(n *Node) {
 			severity, code = Note, CodeExec
 		case p.Offered:
 			severity, code = Warning, CodeTool
-		case p.Describe && slices.ContainsFunc(n.executables.programs, func(q program) bool { return q.path == p.Path && q.name != "" }): // a script of a skill, for the shell
+		case p.Describe && slices.ContainsFunc(n.executables.programs, func(q program) bool { return q.Path == p.Path && q.Name != "" }): // a script of a skill, for the shell
 			severity, code = Note, CodeSkill
 		case p.Describe:
 			code = CodeTool

@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,9 +31,10 @@ type File struct {
 	Slugs []string
 
 	doc     *jsondoc.Document
-	keys    map[string]any // the contents, with each key in camel case
-	index   int            // among Slugs
-	program bool           // it begins with a #! line
+	keys    map[string]any    // the contents, by keys in camel case
+	written map[string]string // keys that are not written so
+	index   int               // among Slugs
+	program bool              // it begins with a #! line
 }
 
 var agentSchema = schema.Own{Name: schemas.AgentName, Text: schemas.Agent}
@@ -84,7 +86,7 @@ func readFile(path, slug string, unusable Severity, valid cachefile.Dir, take fu
 		return nil, problems
 	}
 	problems, ok := f.check(valid, unusable, f.doc.Raw(f.doc.Root))
-	f.keys = spelled(f.contents())
+	f.readKeys()
 	f.Spec, err = decode(f.keys)
 	s := f.Spec
 	for key, text := range map[string]*json.RawMessage{"inputSchema": &s.InputSchema, "outputSchema": &s.OutputSchema, "contextSchema": &s.ContextSchema, "context": &s.Context} {
@@ -196,12 +198,7 @@ func plain(err error) string {
 
 // isAgentFile reports whether data of the file at path looks like an agent file, by its
 // tag.
-func isAgentFile(path string, data []byte) bool {
-	var envelope struct {
-		Tag string `json:"tag"`
-	}
-	return json.Unmarshal(asJSON(path, data), &envelope) == nil && envelope.Tag == Tag
-}
+func isAgentFile(path string, data []byte) bool { return tagOf(asJSON(path, data)) == Tag }
 
 // problem returns a problem at a key of f.
 func (f *File) problem(s Severity, code Code, pointer, format string, args ...any) Problem {
@@ -209,16 +206,22 @@ func (f *File) problem(s Severity, code Code, pointer, format string, args ...an
 	return Problem{Severity: s, Code: code, File: f.Path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message}
 }
 
-// at returns the pointer of a key of the contents, in the file's own spelling.
-func (f *File) at(key string) string {
+// readKeys reads the contents. Of two spellings of a key, that in camel case counts.
+func (f *File) readKeys() {
 	contents := f.contents()
-	if _, ok := contents[key]; !ok {
-		if _, ok := contents[kebab(key)]; ok {
-			key = kebab(key)
+	f.keys, f.written = map[string]any{}, map[string]string{}
+	for key, value := range contents {
+		name := camel(key)
+		if _, both := contents[name]; name == key {
+			f.keys[key] = value
+		} else if !both && kebab(name) == key {
+			f.keys[name], f.written[name] = value, key
 		}
 	}
-	return "/contents/" + key
 }
+
+// at returns the pointer of a key of the contents, in the file's own spelling.
+func (f *File) at(key string) string { return "/contents/" + cmp.Or(f.written[key], key) }
 
 // IsAgentFile reports whether there is an agent file at path, by its tag alone:
 // it need not be a valid one.

@@ -323,10 +323,7 @@ func canonical(text json.RawMessage) json.RawMessage {
 
 // describe adds the digests of the descriptions of n's tools.
 func (n *Node) describe(lock *Lock, dir string) {
-	if n.executables.set == nil {
-		return
-	}
-	for _, t := range n.executables.set.List() {
+	for _, t := range n.executables.list() {
 		sum := sha256.Sum256(t.Raw())
 		digest := exectool.DigestSum(sum[:])
 		if src := t.Source(); src.Runner != nil {

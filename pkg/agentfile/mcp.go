@@ -17,7 +17,6 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/mcpclient"
-	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/signin"
 	"github.com/agents-exe/agents/pkg/toolbox/companion"
 	"github.com/agents-exe/agents/pkg/toolenv"
@@ -110,7 +109,9 @@ func (s *server) survey(sv *surveyor, n *Node) {
 	}
 	locked := LockedServer{URL: s.client.URL}
 	if s.Executable != "" {
-		sv.later(append([]string{s.client.Executable}, s.Args...), sv.serverEnviron(n, s), s.client.Dir)
+		sv.later(func() {
+			sv.command(append([]string{s.client.Executable}, s.Args...), sv.serverEnviron(n, s), s.client.Dir)
+		})
 		locked.Command = append([]string{s.Executable}, s.Args...)
 	}
 	sv.lock.Servers[n.lockKey(sv.dir, s.Name)] = locked
@@ -288,6 +289,7 @@ func absolute(dir, path string) string {
 // wrapped once, so that its schema is compiled once.
 type checked struct {
 	serverTools
+	check func(agent.Tool) agent.Tool
 	mu    sync.Mutex
 	tools map[agent.Tool]agent.Tool
 }
@@ -309,7 +311,7 @@ func (c *checked) Tools(ctx context.Context) ([]agent.Tool, error) {
 	for i, t := range tools {
 		list[i] = c.tools[t]
 		if list[i] == nil {
-			list[i] = schema.Checked(t)
+			list[i] = c.check(t)
 		}
 		now[t] = list[i]
 	}

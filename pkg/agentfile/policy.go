@@ -26,29 +26,6 @@ type externalPolicy struct {
 	err  error // why there is no tool
 }
 
-// policies reads the external policies of n, which must exist.
-func (l *loader) policies(n *Node) (ok bool) {
-	var names Paths
-	n.File.part("policy", &names)
-	ok = true
-	for i, name := range names {
-		pointer := n.File.at("policy")
-		if len(names) > 1 {
-			pointer = fmt.Sprintf("%s/%d", pointer, i)
-		}
-		path, found := l.resolve(n, pointer, name, n.unusable())
-		if ok = ok && found; found {
-			n.add(&externalPolicy{path: path, kind: KindPolicy})
-		}
-	}
-	if len(n.stack) == 1 {
-		for _, path := range l.opts.Rights.Policies {
-			n.add(&externalPolicy{path: path, kind: KindProgram})
-		}
-	}
-	return ok
-}
-
 func (p *externalPolicy) survey(s *surveyor, n *Node) {
 	s.executed(p.kind, p.path, s.environ(n.File.Spec.ToolEnv), n.workDir)
 }

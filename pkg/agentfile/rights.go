@@ -46,9 +46,23 @@ func (l *loader) rights(n *Node) bool {
 		}
 		set.Rules = append(set.Rules, rule)
 	}
-	ok = l.policies(n) && ok
+	var external Paths
+	f.part("policy", &external)
+	for i, name := range external {
+		pointer := f.at("policy")
+		if len(external) > 1 {
+			pointer = fmt.Sprintf("%s/%d", pointer, i)
+		}
+		path, found := l.resolve(n, pointer, name, n.unusable())
+		if ok = ok && found; found {
+			n.add(&externalPolicy{path: path, kind: KindPolicy})
+		}
+	}
 	if len(n.stack) == 1 {
 		r := &l.opts.Rights
+		for _, path := range r.Policies {
+			n.add(&externalPolicy{path: path, kind: KindProgram})
+		}
 		set.Rules = append(set.Rules, r.Rules...)
 		if set.Approval = set.Approval.Stricter(r.Approval); r.Chosen != "" {
 			set.Approval = r.Chosen

@@ -82,7 +82,7 @@ func (l *loader) sandboxRunners(n *Node) {
 	required := c.own.Required || slices.ContainsFunc(c.above, func(above sandbox.Config) bool { return above.Required })
 	for i := range n.executables.programs {
 		p := &n.executables.programs[i]
-		if p.runner == nil || p.sandbox != nil || !required && n.File.Spec.Sandbox == nil {
+		if p.Runner == nil || p.sandbox != nil || !required && n.File.Spec.Sandbox == nil {
 			continue
 		}
 		p.refused = required
@@ -90,7 +90,7 @@ func (l *loader) sandboxRunners(n *Node) {
 		if required {
 			severity, why = LeftOut, `it is left out, because the sandbox of the agent or of a caller is required and does not hold for it; an entry of bashToolboxes can have a "sandbox" of its own`
 		}
-		l.report(n.File.problem(severity, CodeSandbox, n.File.at("sandbox"), "%s runs elsewhere, by its runner: %s", p.path, why))
+		l.report(n.File.problem(severity, CodeSandbox, n.File.at("sandbox"), "%s runs elsewhere, by its runner: %s", p.Path, why))
 	}
 }
 
@@ -102,10 +102,10 @@ func (l *loader) sandboxNames(n *Node) {
 		base := filepath.Base(file)
 		known = append(known, base, strings.TrimSuffix(base, filepath.Ext(base)))
 	}
+	for _, t := range n.executables.list() {
+		add(t.File())
+	}
 	if n.executables.set != nil {
-		for _, t := range n.executables.set.List() {
-			add(t.File())
-		}
 		for _, p := range n.executables.set.Problems() { // which say what else is wrong
 			add(p.Path)
 		}
@@ -167,7 +167,7 @@ func (c *confinement) box(file string, extra *sandbox.Config, outside bool) *san
 // confined is the sandbox of p's executables, for their toolset.
 func (n *Node) confined(p program) func(file string) exectool.Sandbox {
 	return func(file string) exectool.Sandbox {
-		if box := n.confinement.box(file, p.sandbox, p.runner != nil); box != nil {
+		if box := n.confinement.box(file, p.sandbox, p.Runner != nil); box != nil {
 			return box
 		}
 		return nil
@@ -195,7 +195,7 @@ func (l *loader) exposed(n *Node) bool {
 	for _, of := range l.tree.Nodes {
 		for _, box := range of.confinement.all() {
 			for _, p := range n.executables.programs {
-				if path, err := filepath.Abs(p.path); err != nil || p.runner == nil && box.Unprotected(withoutLinks(path)) {
+				if path, err := filepath.Abs(p.Path); err != nil || p.Runner == nil && box.Unprotected(withoutLinks(path)) {
 					return true
 				}
 			}
@@ -230,11 +230,9 @@ type Sandbox struct {
 // processes without a sandbox.
 func (n *Node) Sandboxes() []Sandbox {
 	of := map[*sandbox.Box][]string{}
-	if n.executables.set != nil {
-		for _, t := range n.executables.set.List() {
-			box, _ := t.Confinement().(*sandbox.Box)
-			of[box] = append(of[box], t.Spec().Name)
-		}
+	for _, t := range n.executables.list() {
+		box, _ := t.Confinement().(*sandbox.Box)
+		of[box] = append(of[box], t.Spec().Name)
 	}
 	for _, b := range n.boxes {
 		if !slices.Contains(of[b.box], b.of) { // a SystemToolbox has files and a shell

@@ -54,12 +54,10 @@ func kinds() []kind {
 		(*loader).steps,
 		(*loader).executables,
 		(*loader).extraAgents,
-		(*loader).builtins,
-		(*loader).skills,
-		(*loader).agentsFile,
 		(*loader).mcpServers,
 		(*loader).webServices,
-		(*loader).servedBuiltins,
+		(*loader).builtins, // their names must differ from those of MCP servers
+		(*loader).skills,
 	}
 }
 

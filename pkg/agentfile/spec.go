@@ -184,19 +184,6 @@ type MCPPrompt struct {
 	} `json:"messages"`
 }
 
-// spelled returns contents with each key in camel case. Of two spellings of a key, that one
-// counts.
-func spelled(contents map[string]any) map[string]any {
-	values := map[string]any{}
-	for key, value := range contents {
-		name := camel(key)
-		if _, both := contents[name]; name == key || !both && kebab(name) == key {
-			values[name] = value
-		}
-	}
-	return values
-}
-
 // decode reads the keys of a Spec. Only the spellings that the schema knows count:
 // encoding/json alone would take any case. After an error the Spec holds the keys that can be
 // read.
@@ -314,18 +301,15 @@ func kebab(camel string) string {
 	return b.String()
 }
 
-// unsupported are the keys that agents-exe gives a meaning to and this program does
-// not yet: of the contents, for "", and of the items of a list in it.
+// unsupported are the keys that agents-exe gives a meaning to and this program does not yet: of
+// the contents, for "", and of the items of a list in it.
 func unsupported(list string) []string {
-	switch list {
-	case "":
-		return []string{"parameters", "bindings", "executionMode", "toolCallPolicyConfig"}
-	case "bashToolboxes":
-		return []string{"root", "lifetime", "bindings"}
-	case "mcpServers":
-		return []string{"lifetime", "bindings"}
-	}
-	return []string{"with", "narrowable"} // of extraAgents
+	return map[string][]string{
+		"":              {"parameters", "bindings", "executionMode", "toolCallPolicyConfig"},
+		"bashToolboxes": {"root", "lifetime", "bindings"},
+		"mcpServers":    {"lifetime", "bindings"},
+		"extraAgents":   {"with", "narrowable"},
+	}[list]
 }
 
 // unsupportedKeys are the pointers of such keys in f that are not empty.

@@ -44,10 +44,10 @@ func (l *loader) sqlite(n *Node, pointer string, box BuiltinToolbox) error {
 	s.Versions = filepath.Join(s.Versions, c.Name)
 	s.TimeoutSeconds = cmp.Or(s.TimeoutSeconds, n.File.Spec.ToolTimeoutSeconds, 30)
 	s.MaxRows, s.MaxBytes = cmp.Or(s.MaxRows, 1000), cmp.Or(s.MaxBytes, 64<<10)
-	l.companion(n, companionBox{
-		toolbox: "sqlite", name: "sqlite_" + c.Name, pointer: pointer, settings: s, activation: box.activation(),
-		identity: s.Access + s.Description, timeout: seconds(s.TimeoutSeconds + 10), // SQLite stops the statement
-	})
+	own := &server{pointer: pointer, MCPServer: MCPServer{Name: "sqlite_" + c.Name, Activation: box.activation()}}
+	own.client.Identity = s.Access + s.Description
+	own.client.CallTimeout = seconds(s.TimeoutSeconds + 10) // SQLite stops the statement
+	l.companion(n, own, "sqlite", s)
 	return nil
 }
 

@@ -27,10 +27,10 @@ func (l *loader) survey(dir string) *Lock {
 		for _, src := range n.sources {
 			src.survey(s, n)
 		}
-		for _, line := range s.lines {
-			s.command(line.words, line.env, line.from)
+		for _, add := range s.rest {
+			add()
 		}
-		s.lines = nil
+		s.rest = nil
 	}
 	return s.lock
 }
@@ -41,20 +41,12 @@ type surveyor struct {
 	dir    string
 	pinned string // the folder of skills whose commit is in the agent file
 	lock   *Lock
-	lines  []commandLine
+	rest   []func() // see later
 }
 
-// A commandLine is executed with env in the folder from.
-type commandLine struct {
-	words, env []string
-	from       string
-}
-
-// later adds the programs of a command line after the files of all sources of the agent: a file
-// that is also a tool or of a skill counts as that.
-func (s *surveyor) later(words, env []string, from string) {
-	s.lines = append(s.lines, commandLine{words, env, from})
-}
+// later adds a file after those of all sources of the agent: if it is also a tool or of a skill,
+// it counts as that.
+func (s *surveyor) later(add func()) { s.rest = append(s.rest, add) }
 
 // file adds the file at path.
 func (s *surveyor) file(kind, path string) {

@@ -4,71 +4,44 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
-	"time"
 
-	"github.com/agents-exe/agents/pkg/mcpclient"
-	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/toolbox/companion"
 )
 
-// A companionBox is a toolbox of an agent file that the program agents-toolbox serves over
-// MCP. It is started, called, sandboxed and stopped like an MCP server of the file.
-type companionBox struct {
-	// toolbox is the argument of the program.
-	toolbox string
-	// name, followed by an underscore, begins the names of the tools. It is unique among the
-	// servers of the agent.
-	name    string
-	pointer string // in the agent file
-	// settings are passed as JSON in the environment of the program. They may contain secrets.
-	settings any
-	// identity is what the list of tools depends on besides the program, usually the settings
-	// that are not secret. The list is cached under it.
-	identity string
-	// files decide what the toolbox executes and calls, besides the program.
-	files []string
-	// uncached says that the list may change at any time, and is requested in every run.
-	uncached bool
-	// timeout limits a call; 0 means the timeout of the agent file.
-	timeout time.Duration
-	// start limits how long the program may take to start; 0 means the usual limit.
-	start   time.Duration
-	sandbox *sandbox.Config // of the entry
-	// activation is that of the entry.
-	activation json.RawMessage
-}
-
-// companion adds a toolbox to the servers of n. If there is no program that serves it, the
+// companion adds s to the servers of n: a toolbox of the agent file that the program
+// agents-toolbox serves over MCP, with the given settings, which may contain secrets. It is
+// started, called, sandboxed and stopped like an MCP server of the file. Its name, followed by
+// an underscore, begins the names of the tools. If there is no program that serves it, the
 // toolbox is left out with a problem.
-func (l *loader) companion(n *Node, b companionBox) {
+//
+// The list of tools is cached under s.client.Identity, which is usually the settings that are not
+// secret, unless s.uncached is set because the list may change at any time.
+func (l *loader) companion(n *Node, s *server, toolbox string, settings any) {
 	leaveOut := func(code Code, format string, args ...any) {
-		l.report(n.File.problem(LeftOut, code, b.pointer, "this is left out: "+format, args...))
+		l.report(n.File.problem(LeftOut, code, s.pointer, "this is left out: "+format, args...))
 	}
-	settings, err := json.Marshal(b.settings)
+	text, err := json.Marshal(settings)
 	if err == nil {
-		settings, err = json.Marshal(companion.Request{Version: companion.Version, Settings: settings})
+		s.settings, err = json.Marshal(companion.Request{Version: companion.Version, Settings: text})
 	}
 	if err != nil {
 		leaveOut(CodeSchema, "%s", err)
 		return
 	}
-	if slices.ContainsFunc(sourcesOf[*server](n), func(s *server) bool { return s.Name == b.name }) {
-		leaveOut(CodeCollision, "another toolbox or MCP server of this agent is also named %q", b.name)
+	if slices.ContainsFunc(sourcesOf[*server](n), func(other *server) bool { return other.Name == s.Name }) {
+		leaveOut(CodeCollision, "another toolbox or MCP server of this agent is also named %q", s.Name)
 		return
 	}
 	if l.opts.Companion == nil {
 		return // nothing is started
 	}
-	program, err := l.opts.Companion(companion.Program)
-	if err != nil {
+	c := &s.client
+	if c.Executable, err = l.opts.Companion(companion.Program); err != nil {
 		leaveOut(CodeProgram, "%s", err)
 		return
 	}
-	s := &server{pointer: b.pointer, settings: settings, uncached: b.uncached, group: l.toolgroup(n, b.pointer, b.activation)}
-	s.Name, s.Sandbox = b.name, b.sandbox
-	s.client = mcpclient.Server{
-		Name: b.name, Called: "toolbox", Executable: program, Args: []string{b.toolbox}, Dir: n.workDir, Identity: b.identity, Files: b.files, StartTimeout: b.start, Keys: true,
-		CallTimeout: cmp.Or(b.timeout, seconds(n.File.Spec.ToolTimeoutSeconds)),
-	}
+	s.group = l.toolgroup(n, s.pointer, s.Activation)
+	c.Name, c.Called, c.Args, c.Dir, c.Keys = s.Name, "toolbox", []string{toolbox}, n.workDir, true
+	c.CallTimeout = cmp.Or(c.CallTimeout, seconds(n.File.Spec.ToolTimeoutSeconds))
 	n.add(s)
 }

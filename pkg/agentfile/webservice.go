@@ -127,12 +127,12 @@ func (l *loader) webService(n *Node, pointer, kind string, box BuiltinToolbox) e
 	if err := l.webSecrets(n, &c, &s); err != nil {
 		return err
 	}
-	var limit time.Duration
+	own := &server{pointer: pointer, uncached: httphost.Local(at), MCPServer: MCPServer{Name: s.Name, Sandbox: c.Sandbox, Activation: c.Activation}}
+	own.client.Identity, own.client.Files, own.client.StartTimeout = string(identity)+changed, service.local(l, n), webServiceStart
 	if c.TimeoutSeconds > 0 {
-		limit = seconds(c.TimeoutSeconds) + 10*time.Second // the toolbox ends a request first
+		own.client.CallTimeout = seconds(c.TimeoutSeconds) + 10*time.Second // the toolbox ends a request first
 	}
-	l.companion(n, companionBox{toolbox: "openapi", name: s.Name, timeout: limit, pointer: pointer, settings: s, identity: string(identity) + changed, files: service.local(l, n),
-		start: webServiceStart, sandbox: c.Sandbox, activation: c.Activation, uncached: httphost.Local(at)})
+	l.companion(n, own, "openapi", s)
 	return nil
 }
 
@@ -149,12 +149,14 @@ func (n *Node) Services() []*WebService { return sourcesOf[*WebService](n) }
 
 // survey adds what the toolbox reads and executes.
 func (w *WebService) survey(s *surveyor, n *Node) {
-	if filepath.IsAbs(w.Document) {
-		s.file(KindDocument, w.Document)
-	}
-	for _, command := range w.Commands {
-		s.later(command, s.environ(n.File.Spec.ToolEnv), n.workDir)
-	}
+	s.later(func() {
+		if filepath.IsAbs(w.Document) {
+			s.file(KindDocument, w.Document)
+		}
+		for _, command := range w.Commands {
+			s.command(command, s.environ(n.File.Spec.ToolEnv), n.workDir)
+		}
+	})
 }
 
 // local returns the local files that decide what the toolbox calls and executes.
