@@ -80,7 +80,7 @@ func (a *ACPAgent) open(l *loader, n *Node) []agent.Tool {
 		l.report(a.at)
 		return nil
 	}
-	t := &acpclient.Agent{Name: toolname.Join("expert", a.Slug), Slug: a.Slug, Source: a.at.File, Version: l.opts.Version, Mode: a.Mode,
+	t := &acpclient.Agent{Name: toolname.Join("expert", a.Slug), Slug: a.Slug, Source: a.at.File, Version: l.opts.Client.Version, Mode: a.Mode,
 		Description: cmp.Or(a.Announce, "the agent "+a.Slug), Budget: a.Budget, Deadline: seconds(a.DeadlineSeconds),
 		StartTimeout: seconds(a.StartTimeoutSeconds), IdleTimeout: seconds(a.IdleTimeoutSeconds),
 		Command: process.Command{Path: s.Executable, Args: s.Args, Env: env, Dir: s.dir}}

@@ -169,7 +169,7 @@ func (l *loader) shell(n *Node, tool string, c bashSettings) *bash.Toolset {
 		c.TimeoutSeconds = s.ToolTimeoutSeconds
 	}
 	opts := bash.Options{Timeout: seconds(c.TimeoutSeconds), BackgroundAfter: seconds(c.BackgroundAfterSeconds), MaxOutput: c.MaxOutputBytes,
-		Environ: l.environ(s.ToolEnv), Env: s.ToolEnv, Dir: n.workDir, SpoolDir: l.opts.OutputDir, Redact: l.redact}
+		Environ: l.environ(s.ToolEnv), Env: s.ToolEnv, Dir: n.workDir, SpoolDir: l.opts.Folders.Outputs, Redact: l.redact}
 	if confined := n.box(tool, c.Sandbox); confined != nil {
 		opts.Sandbox = confined
 	}
@@ -187,7 +187,7 @@ func (l *loader) python(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	}
 	s := n.File.Spec
 	opts := python.Options{Timeout: seconds(cmp.Or(c.TimeoutSeconds, s.ToolTimeoutSeconds)), MaxOutput: c.MaxOutputBytes,
-		Environ: l.environ(s.ToolEnv), Env: s.ToolEnv, Dir: n.workDir, SpoolDir: l.opts.OutputDir, Redact: l.redact}
+		Environ: l.environ(s.ToolEnv), Env: s.ToolEnv, Dir: n.workDir, SpoolDir: l.opts.Folders.Outputs, Redact: l.redact}
 	if box := n.confinement.box("python", c.Sandbox, false); box != nil {
 		opts.Sandbox = box
 	}
@@ -255,7 +255,7 @@ func checkAgent(file string) (c developer.Checked) {
 // checkTool executes a program with "describe", confined as the tools of n are.
 func (l *loader) checkTool(ctx context.Context, n *Node, file string) (c developer.Checked) {
 	source := exectool.Source{Path: file, Env: n.File.Spec.ToolEnv, Dir: n.workDir, Sandbox: n.confined(program{})}
-	set, err := exectool.Open(ctx, []exectool.Source{source}, exectool.Options{Environ: l.environ(n.File.Spec.ToolEnv), DescribeTimeout: l.opts.DescribeTimeout, Redact: l.redact})
+	set, err := exectool.Open(ctx, []exectool.Source{source}, exectool.Options{Environ: l.environ(n.File.Spec.ToolEnv), DescribeTimeout: l.opts.Describe.Timeout, Redact: l.redact})
 	if err != nil {
 		return developer.Checked{Errors: []string{err.Error()}}
 	}

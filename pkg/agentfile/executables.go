@@ -216,11 +216,11 @@ func (l *loader) openPrograms(ctx context.Context, n *Node) *exectool.Toolset {
 		return nil
 	}
 	s := n.File.Spec
-	opts := exectool.Options{Environ: l.environ(s.ToolEnv), SpoolDir: l.opts.OutputDir, LockDir: l.opts.LockDir,
-		DescribeTimeout: l.opts.DescribeTimeout, Slow: l.opts.Slow, Redact: l.redact, Pinned: l.opts.Pinned || l.lock != nil,
+	opts := exectool.Options{Environ: l.environ(s.ToolEnv), SpoolDir: l.opts.Folders.Outputs, LockDir: l.opts.Folders.Locks,
+		DescribeTimeout: l.opts.Describe.Timeout, Slow: l.opts.Describe.Slow, Redact: l.redact, Pinned: l.opts.Same.Pinned || l.lock != nil,
 		SessionJSON: sessionJSON}
-	if l.opts.CacheDir != "" {
-		opts.CacheDir = toolCache(l.opts.CacheDir)
+	if l.opts.Folders.Cache != "" {
+		opts.CacheDir = toolCache(l.opts.Folders.Cache)
 	}
 	set, err := exectool.Open(ctx, n.permitted(), opts)
 	if err != nil {

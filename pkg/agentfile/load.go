@@ -42,22 +42,12 @@ type Options struct {
 	// WorkDir is the working directory, where paths are looked up that do not exist
 	// beside their agent file. "" means that of the process.
 	WorkDir string
-	// CacheDir keeps the descriptions of tools, what MCP servers offer, and
-	// which agent files were valid; "" keeps nothing.
-	CacheDir string
 	// Agent is the slug of the agent to load, if another one is the first in the file;
 	// see Sibling.
 	Agent string
 	// Set are the values of placeholders in the root file's prompts, see
 	// docs/agent-files.md.
 	Set map[string]string
-	// Version is the client's version that MCP servers see.
-	Version string
-	// DescribeTimeout is how long a tool may take to describe itself; 0 means
-	// exectool.DescribeTimeout. Slow, if it is not nil, is called with the path of
-	// each tool that has not done so after a second; calls may be concurrent.
-	DescribeTimeout time.Duration
-	Slow            func(path string)
 	// NoModels leaves the agents without a Provider: they cannot run, and need
 	// neither keys nor scripts.
 	NoModels bool
@@ -71,31 +61,49 @@ type Options struct {
 	// Model, if it is not nil, supplies the models of agents, so that no key is
 	// needed. Where it returns nil, the file decides.
 	Model func(f *File) agent.Provider
-	// Log is called with each line that MCP servers write besides their messages,
-	// from several goroutines; nil drops them.
-	Log func(server, line string)
-	// Elicit answers MCP servers that ask the person something (see
-	// mcpclient.Options); nil declines.
-	Elicit func(ctx context.Context, question mcpclient.Elicitation) (mcpclient.Answer, error)
-	// Ladder knows which sandboxes this machine has; nil is one without a helper. Note
-	// is called with a line for each limit that they do not enforce, from several
-	// goroutines.
-	Ladder *sandbox.Ladder
-	Note   func(line string)
-	// LockDir is the folder for the locks that tools declare. All processes with the
-	// same folder share the locks; "" means no locking.
-	LockDir string
+	// Prices take precedence over those in package prices; nil means none.
+	Prices prices.Table
+	// Rights are the rights of the root agent from outside its file.
+	Rights Rights
 	// Protected are further files that decide what is executed, such as the cfg
 	// file: tools that write files refuse to write them, as they refuse the
 	// tree's own files and the keys file.
 	Protected []string
-	// Pinned refuses to start an MCP server once its program has changed since
-	// Load.
-	Pinned bool
-	// Rights are the rights of the root agent from outside its file.
-	Rights Rights
-	// Prices take precedence over those in package prices; nil means none.
-	Prices prices.Table
+	// Text returns the templates and the specification that a DeveloperToolbox needs for new
+	// agents and tools: see developer.Options. Without it they are left out.
+	Text func(kind, name string) string
+	// Companion finds a program that is installed with this one, such as
+	// companion.Program: process.Companion; with nil, toolboxes that need one are not opened.
+	Companion func(name string) (string, error)
+	// CompatNames names all sub-agents as agents-exe does; `"compatNames": true` in an agent
+	// file does so for that agent and all agents below it.
+	CompatNames bool
+
+	Folders  Folders
+	Same     Same
+	Describe Describe
+	Client   Client
+	SignIn   SignIn
+	Sandbox  Sandboxing
+}
+
+// Folders are used by all trees of this machine.
+type Folders struct {
+	// Cache keeps the descriptions of tools, what MCP servers offer, and which agent
+	// files were valid; "" keeps nothing.
+	Cache string
+	// Locks has the locks that tools declare. All processes with the same folder share
+	// them; "" means no locking.
+	Locks string
+	// Outputs keeps tool outputs in full that were cut for the model; "" means the
+	// system's folder for temporary files.
+	Outputs string
+	// Sessions have the sessions that a SystemToolbox shows.
+	Sessions []string
+}
+
+// Same says what a tree must be the same as.
+type Same struct {
 	// Locked refuses a tree that differs from the lock file beside its root file, as
 	// `"locked": true` in one of its agent files does: see Lock.
 	// Unlocked ignores that key.
@@ -103,29 +111,49 @@ type Options struct {
 	// Trusted, if it is not nil, is what the tree must consist of, as Survey returned
 	// it. Programs that are found in PATH may change.
 	Trusted *Lock
-	// Text returns the templates and the specification that a DeveloperToolbox needs for new
-	// agents and tools: see developer.Options. Without it they are left out.
-	Text func(kind, name string) string
-	// Companion finds a program that is installed with this one, such as
-	// companion.Program: process.Companion; with nil, toolboxes that need one are not opened.
-	Companion func(name string) (string, error)
-	// OutputDir is where tool outputs that were cut for the model are kept in
-	// full; "" means the system's folder for temporary files.
-	OutputDir string
-	// CompatNames names all sub-agents as agents-exe does; `"compatNames": true` in an agent
-	// file does so for that agent and all agents below it.
-	CompatNames bool
-	// MCPServers are more MCP servers of the root agent, as in an mcpServers object. They
-	// are those of the user, and in no lock.
-	MCPServers map[string]json.RawMessage
-	// SignInDir is the folder for sign-ins to MCP servers; with "" there are none.
-	// SignInKeyring encrypts what is kept there with keys in the system's keyring.
-	// LoginCommand, if it is not nil, returns the command to sign in to a server.
-	SignInDir     string
-	SignInKeyring bool
-	LoginCommand  func(server string) string
-	// SessionDirs are the folders whose sessions a SystemToolbox shows.
-	SessionDirs []string
+	// Pinned refuses to start an MCP server once its program has changed since
+	// Load.
+	Pinned bool
+}
+
+// Describe is about tools that describe themselves.
+type Describe struct {
+	// Timeout is how long a tool may take; 0 means exectool.DescribeTimeout.
+	Timeout time.Duration
+	// Slow, if it is not nil, is called with the path of each tool that takes longer than
+	// a second; calls may be concurrent.
+	Slow func(path string)
+}
+
+// A Client is that of MCP servers.
+type Client struct {
+	// Version is what servers see.
+	Version string
+	// Log is called with each line that servers write besides their messages, from
+	// several goroutines; nil drops them.
+	Log func(server, line string)
+	// Elicit answers servers that ask the person something (see mcpclient.Options);
+	// nil declines.
+	Elicit func(ctx context.Context, question mcpclient.Elicitation) (mcpclient.Answer, error)
+	// Servers are more servers of the root agent, as in an mcpServers object. They are
+	// those of the user, and in no lock.
+	Servers map[string]json.RawMessage
+}
+
+// SignIn is how to sign in to MCP servers.
+type SignIn struct {
+	Dir     string                     // where sign-ins are kept; with "" there are none
+	Keyring bool                       // encrypts them with keys in the system's keyring
+	Command func(server string) string // returns the command to sign in to a server; may be nil
+}
+
+// Sandboxing is what this machine offers for sandboxes.
+type Sandboxing struct {
+	// Ladder knows which there are; nil is one without a helper.
+	Ladder *sandbox.Ladder
+	// Note is called with a line for each limit that they do not enforce, from several
+	// goroutines.
+	Note func(line string)
 }
 
 // A ModelChoice replaces keys of agent files: flavor, modelUrl and modelName. An empty
@@ -224,19 +252,19 @@ func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 
 func (l *loader) load(ctx context.Context, path string) (*Tree, error) {
 	opts := &l.opts
-	if opts.Trusted != nil {
-		l.against = []baseline{{lock: opts.Trusted, dir: folderOf(path), name: "what was trusted", more: isYAML(path)}}
+	if opts.Same.Trusted != nil {
+		l.against = []baseline{{lock: opts.Same.Trusted, dir: folderOf(path), name: "what was trusted", more: isYAML(path)}}
 	}
 	locked := path
 	if opts.Agent != "" {
 		locked += "#" + opts.Agent
 	}
-	if opts.Locked {
+	if opts.Same.Locked {
 		l.readLock(locked)
 	}
 	l.readAgent(path, opts.Agent, nil)
 	l.checkModels(path)
-	if l.needLock && l.lock == nil && !opts.Unlocked {
+	if l.needLock && l.lock == nil && !opts.Same.Unlocked {
 		l.readLock(locked)
 	}
 	if err := l.compare(path); err != nil {
@@ -254,10 +282,10 @@ func (l *loader) load(ctx context.Context, path string) (*Tree, error) {
 }
 
 func newLoader(opts Options) *loader {
-	l := &loader{opts: opts, kinds: kinds(), tree: &Tree{ladder: opts.Ladder}, nodes: map[string]*Node{}, taken: map[string]LockedFile{}}
+	l := &loader{opts: opts, kinds: kinds(), tree: &Tree{ladder: opts.Sandbox.Ladder}, nodes: map[string]*Node{}, taken: map[string]LockedFile{}}
 	l.tree.survey = l.survey
-	if opts.CacheDir != "" {
-		l.valid = validFiles(filepath.Join(opts.CacheDir, "files"))
+	if opts.Folders.Cache != "" {
+		l.valid = validFiles(filepath.Join(opts.Folders.Cache, "files"))
 	}
 	l.opts.Keys = cmp.Or(opts.Keys, &config.Keys{})
 	for _, id := range l.opts.Keys.IDs() {

@@ -85,7 +85,7 @@ type server struct {
 	// settings are those of a toolbox that agents-toolbox serves; nil for an MCP server.
 	settings json.RawMessage
 	uncached bool // its list of tools is not cached
-	given    bool // it is one of Options.MCPServers
+	given    bool // it is one of Options.Client.Servers
 	signIn   *signin.Server
 	set      *mcpclient.Toolset // nil until it is opened
 }
@@ -148,7 +148,7 @@ func (l *loader) mcpServers(n *Node) {
 		list = append(list, l.mcpConfig(n, fmt.Sprintf("%s/%d", n.File.at("mcpConfigFiles"), i), path)...)
 	}
 	if len(n.stack) == 1 {
-		for _, s := range clientServers(l.opts.MCPServers) {
+		for _, s := range clientServers(l.opts.Client.Servers) {
 			list = append(list, &server{MCPServer: s, given: true, dir: l.opts.WorkDir})
 		}
 	}
@@ -181,14 +181,14 @@ func (l *loader) mcpServers(n *Node) {
 // clientOptions says what the client of s may do.
 func (l *loader) clientOptions(n *Node, s *server) mcpclient.Options {
 	opts := mcpclient.Options{
-		Name: toolname.Join, ClientVersion: l.opts.Version, SpoolDir: l.opts.OutputDir,
-		Elicit: l.opts.Elicit, Redact: l.redact, Pinned: l.opts.Pinned || l.lock != nil,
+		Name: toolname.Join, ClientVersion: l.opts.Client.Version, SpoolDir: l.opts.Folders.Outputs,
+		Elicit: l.opts.Client.Elicit, Redact: l.redact, Pinned: l.opts.Same.Pinned || l.lock != nil,
 	}
-	if l.opts.CacheDir != "" && l.lock == nil && !s.uncached { // a lock is compared with what the server says now
-		opts.CacheDir = filepath.Join(l.opts.CacheDir, "mcp")
+	if l.opts.Folders.Cache != "" && l.lock == nil && !s.uncached { // a lock is compared with what the server says now
+		opts.CacheDir = filepath.Join(l.opts.Folders.Cache, "mcp")
 	}
-	if l.opts.Log != nil {
-		opts.Log = func(line string) { l.opts.Log(s.Name, line) }
+	if l.opts.Client.Log != nil {
+		opts.Log = func(line string) { l.opts.Client.Log(s.Name, line) }
 	}
 	if s.settings != nil {
 		opts.Name = func(_, slug string) string { return slug }

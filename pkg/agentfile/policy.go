@@ -35,9 +35,9 @@ func (p *externalPolicy) files(*loader, *Node) []string { return []string{p.path
 func (p *externalPolicy) far() bool { return false }
 
 func (p *externalPolicy) describe(ctx context.Context, l *loader, _ *Node) {
-	opts := exectool.Options{Environ: l.environ(nil), DescribeTimeout: l.opts.DescribeTimeout, Slow: l.opts.Slow, Redact: l.redact}
-	if l.opts.CacheDir != "" {
-		opts.CacheDir = toolCache(l.opts.CacheDir)
+	opts := exectool.Options{Environ: l.environ(nil), DescribeTimeout: l.opts.Describe.Timeout, Slow: l.opts.Describe.Slow, Redact: l.redact}
+	if l.opts.Folders.Cache != "" {
+		opts.CacheDir = toolCache(l.opts.Folders.Cache)
 	}
 	set, err := exectool.Open(ctx, []exectool.Source{{Path: p.path, Timeout: policyTimeout}}, opts)
 	switch {

@@ -179,8 +179,8 @@ func (r *Remote) far() bool { return true }
 // counts.
 func (r *Remote) describe(ctx context.Context, l *loader, _ *Node) {
 	kept := cachefile.Dir{Suffix: ".agent", Version: "agent 1", MaxBytes: maxRemote, MaxAge: freshRemote}
-	if l.opts.CacheDir != "" && l.lock == nil {
-		kept.Path = filepath.Join(l.opts.CacheDir, "remote")
+	if l.opts.Folders.Cache != "" && l.lock == nil {
+		kept.Path = filepath.Join(l.opts.Folders.Cache, "remote")
 	}
 	key := r.URL + " " + r.Agent
 	if r.a2a != nil {

@@ -37,7 +37,7 @@ func (l *loader) confine() {
 			dir = n.workDir // and every path in it is missing
 		}
 		n.confinement.place = sandbox.Place{Dir: dir, Home: toolenv.Lookup(l.opts.Environ, "HOME"), Environ: l.opts.Environ,
-			Ladder: l.opts.Ladder, Log: l.note}
+			Ladder: l.opts.Sandbox.Ladder, Log: l.note}
 		n.confinement.place.Secrets = l.secretFiles(dir)
 		n.confinement.place.Protected = func() []string {
 			if paths := l.paths.Load(); paths != nil {
@@ -132,11 +132,11 @@ func (l *loader) sandboxNames(n *Node) {
 
 // note passes a line about sandboxes to the person, once.
 func (l *loader) note(line string) {
-	if l.opts.Note == nil {
+	if l.opts.Sandbox.Note == nil {
 		return
 	}
 	if _, said := l.noted.LoadOrStore(line, true); !said {
-		l.opts.Note(line)
+		l.opts.Sandbox.Note(line)
 	}
 }
 

@@ -157,10 +157,10 @@ func (l *loader) addSkill(n *Node, set *skillSet, f *skillFolder, s *skills.Skil
 // skillCache returns the folder with the repositories, or "" without a cache folder. Its
 // contents are pinned by commits.
 func (l *loader) skillCache() string {
-	if l.opts.CacheDir == "" {
+	if l.opts.Folders.Cache == "" {
 		return ""
 	}
-	return filepath.Join(withoutLinks(absolute("", l.opts.CacheDir)), "skills")
+	return filepath.Join(withoutLinks(absolute("", l.opts.Folders.Cache)), "skills")
 }
 
 func (set *skillSet) survey(s *surveyor, n *Node) {

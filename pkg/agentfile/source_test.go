@@ -52,7 +52,7 @@ func TestAKindOfSourcesIsOneLineOfAList(t *testing.T) {
 	writeFile(file, `{"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json","sandbox":{"network":"none"},"fake":"program.sh"}}`)
 	fake := &fakeSource{}
 	load := func(locked bool) (*Tree, error) {
-		l := newLoader(Options{Locked: locked, Ladder: &sandbox.Ladder{}})
+		l := newLoader(Options{Same: Same{Locked: locked}, Sandbox: Sandboxing{Ladder: &sandbox.Ladder{}}})
 		l.kinds = append(l.kinds, func(l *loader, n *Node) {
 			n.File.part("fake", &fake.program)
 			fake.program, _ = l.resolve(n, n.File.at("fake"), fake.program, LeftOut)

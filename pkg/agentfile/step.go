@@ -50,7 +50,7 @@ func (l *loader) step(n *Node) agent.Provider {
 	l.further = append(l.further, path)
 	n.Agent.NoCompaction = true
 	n.step = &step.Program{Path: path, Dir: n.workDir, Env: toolenv.Environ(l.environ(s.ToolEnv), s.ToolEnv), Timeout: seconds(s.RequestTimeoutSeconds)}
-	if l.opts.Pinned || l.opts.Locked || l.needLock {
+	if l.opts.Same.Pinned || l.opts.Same.Locked || l.needLock {
 		digest := exectool.Digest(path)
 		n.step.Verify = func() error {
 			if exectool.Digest(path) != digest {

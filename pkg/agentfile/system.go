@@ -38,8 +38,8 @@ func (l *loader) system(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	}
 	opts := system.Options{Name: c.Name, Description: c.Description, Capabilities: known, Dir: abs(n.workDir), Environ: l.environ(n.File.Spec.ToolEnv), EnvFilter: c.EnvVarFilter,
 		MaxResults: c.SessionIntrospectionMaxResults, ToolOutputs: c.SessionIntrospectionIncludeToolOutputs == nil || *c.SessionIntrospectionIncludeToolOutputs}
-	if len(l.opts.SessionDirs) > 0 {
-		opts.Sessions = sessionFolders(l.opts.SessionDirs)
+	if len(l.opts.Folders.Sessions) > 0 {
+		opts.Sessions = sessionFolders(l.opts.Folders.Sessions)
 	}
 	tool := "system_" + c.Name + "_system_info"
 	if slices.Contains(known, "list-directory") || slices.Contains(known, "attach-file") {

@@ -17,7 +17,7 @@ import (
 func toolCache(cacheDir string) string { return filepath.Join(cacheDir, "tools") }
 
 // KnownTools returns the tools of a folder that have described themselves before, with
-// Options.CacheDir. Nothing is executed.
+// Options.Folders.Cache. Nothing is executed.
 func KnownTools(cacheDir, folder string) []agent.ToolSpec {
 	return exectool.Known(toolCache(cacheDir), folder)
 }
@@ -26,7 +26,7 @@ func KnownTools(cacheDir, folder string) []agent.ToolSpec {
 // of the agents and their sources, those of this program, and those that the next Load would
 // use.
 func (l *loader) decisive() (paths []string) {
-	files := slices.Concat(l.opts.Protected, []string{l.opts.KeysFile, l.opts.SignInDir}, l.further)
+	files := slices.Concat(l.opts.Protected, []string{l.opts.KeysFile, l.opts.SignIn.Dir}, l.further)
 	if len(l.tree.Nodes) > 0 {
 		files = append(files, filepath.Join(filepath.Dir(l.tree.Nodes[0].File.Path), LockName))
 	}
