@@ -61,16 +61,16 @@ type builtin struct {
 // file, those that its steps need, and the shell of toolProtocol script.
 func (n *Node) toolboxes() (list []*builtin) {
 	var boxes []BuiltinToolbox
-	n.File.part("builtinToolboxes", &boxes)
+	n.File.Part("builtinToolboxes", &boxes)
 	need := func(tag, contents string) {
 		if !slices.ContainsFunc(boxes, func(b BuiltinToolbox) bool { return b.Tag == tag }) {
 			boxes = append(boxes, BuiltinToolbox{tag, json.RawMessage(contents)})
 		}
 	}
-	if n.File.Spec.Step != "" {
-		for _, tag := range stepToolboxes {
-			need(tag, "")
-		}
+	if n.File.Spec.Step != "" { // its actions add_task, modify_task, think, finish and reject are calls of these
+		need("PlanToolbox", "")
+		need("ThinkToolbox", "")
+		need("FinishToolbox", "")
 	}
 	if n.File.Spec.ToolProtocol == protocolScript {
 		need(bashTag, `{"backgroundAfterSeconds":60}`)

@@ -62,17 +62,16 @@ func (l *loader) executables(n *Node) {
 // survey adds the tools and the runners.
 func (e *executables) survey(s *surveyor, n *Node) {
 	env := s.environ(n.File.Spec.ToolEnv)
-	sources := n.programSources(func(program) bool { return true })
-	for _, path := range exectool.Executables(sources) {
-		s.executed(KindTool, path, env, n.workDir)
-	}
-	for i, src := range sources {
-		if src.Runner != nil {
+	for _, p := range e.programs {
+		for _, path := range exectool.Executables([]exectool.Source{p.Source}) {
+			s.executed(KindTool, path, env, n.workDir)
+		}
+		if p.Runner != nil {
 			s.later(func() {
-				s.command(append(slices.Clone(src.Runner.Command), src.Path), env, src.Dir)
-				s.command(src.Runner.ID, env, src.Dir)
+				s.command(append(slices.Clone(p.Runner.Command), p.Path), env, n.workDir)
+				s.command(p.Runner.ID, env, n.workDir)
 			})
-			s.lock.Runners[n.lockKey(s.dir, src.Path)] = LockedRunner{Command: e.programs[i].words}
+			s.lock.Runners[n.lockKey(s.dir, p.Path)] = LockedRunner{Command: p.words}
 		}
 	}
 }
@@ -229,11 +228,6 @@ func (l *loader) openPrograms(ctx context.Context, n *Node) *exectool.Toolset {
 	return set
 }
 
-// permitted are the programs of n that may be executed.
-func (n *Node) permitted() []exectool.Source {
-	return n.programSources(func(p program) bool { return !p.refused })
-}
-
 // sessionJSON is the session of a call in agents-exe's form.
 func sessionJSON(inv *agent.Invocation) ([]byte, error) {
 	var b bytes.Buffer
@@ -241,18 +235,15 @@ func sessionJSON(inv *agent.Invocation) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// programSources says where the programs of n are that a function chooses.
-func (n *Node) programSources(chosen func(program) bool) (sources []exectool.Source) {
+// permitted says where the programs of n are that may be executed.
+func (n *Node) permitted() (sources []exectool.Source) {
 	s := n.File.Spec
 	for _, p := range n.executables.programs {
-		if !chosen(p) {
+		if p.refused {
 			continue
 		}
 		source := p.Source
-		source.Env, source.Timeout, source.Dir = s.ToolEnv, seconds(s.ToolTimeoutSeconds), n.workDir
-		if n.confinement != nil {
-			source.Sandbox = n.confined(p)
-		}
+		source.Env, source.Timeout, source.Dir, source.Sandbox = s.ToolEnv, seconds(s.ToolTimeoutSeconds), n.workDir, n.confined(p)
 		sources = append(sources, source)
 	}
 	return sources

@@ -87,19 +87,12 @@ type Options struct {
 	Sandbox  Sandboxing
 }
 
-// Folders are used by all trees of this machine.
+// Folders are shared by all trees of a machine.
 type Folders struct {
-	// Cache keeps the descriptions of tools, what MCP servers offer, and which agent
-	// files were valid; "" keeps nothing.
-	Cache string
-	// Locks has the locks that tools declare. All processes with the same folder share
-	// them; "" means no locking.
-	Locks string
-	// Outputs keeps tool outputs in full that were cut for the model; "" means the
-	// system's folder for temporary files.
-	Outputs string
-	// Sessions have the sessions that a SystemToolbox shows.
-	Sessions []string
+	Cache    string   // descriptions of tools, what MCP servers offer, which agent files were valid; "" keeps nothing
+	Locks    string   // locks that tools declare, shared by all processes with the same folder; "" means no locking
+	Outputs  string   // tool outputs that were cut for the model, in full; "" means the system's folder for temporary files
+	Sessions []string // sessions that a SystemToolbox shows
 }
 
 // Same says what a tree must be the same as.
@@ -111,26 +104,22 @@ type Same struct {
 	// Trusted, if it is not nil, is what the tree must consist of, as Survey returned
 	// it. Programs that are found in PATH may change.
 	Trusted *Lock
-	// Pinned refuses to start an MCP server once its program has changed since
-	// Load.
+	// Pinned refuses to start an MCP server once its program has changed since Load.
 	Pinned bool
 }
 
 // Describe is about tools that describe themselves.
 type Describe struct {
-	// Timeout is how long a tool may take; 0 means exectool.DescribeTimeout.
-	Timeout time.Duration
-	// Slow, if it is not nil, is called with the path of each tool that takes longer than
-	// a second; calls may be concurrent.
-	Slow func(path string)
+	Timeout time.Duration     // 0 means exectool.DescribeTimeout
+	Slow    func(path string) // called for each tool that takes longer than a second, also concurrently; may be nil
 }
 
 // A Client is that of MCP servers.
 type Client struct {
-	// Version is what servers see.
+	// Version is the client's version that servers see.
 	Version string
-	// Log is called with each line that servers write besides their messages, from
-	// several goroutines; nil drops them.
+	// Log is called with each line that servers write besides their messages, also
+	// concurrently; nil drops them.
 	Log func(server, line string)
 	// Elicit answers servers that ask the person something (see mcpclient.Options);
 	// nil declines.
@@ -147,13 +136,10 @@ type SignIn struct {
 	Command func(server string) string // returns the command to sign in to a server; may be nil
 }
 
-// Sandboxing is what this machine offers for sandboxes.
+// Sandboxing is about the sandboxes of this machine.
 type Sandboxing struct {
-	// Ladder knows which there are; nil is one without a helper.
-	Ladder *sandbox.Ladder
-	// Note is called with a line for each limit that they do not enforce, from several
-	// goroutines.
-	Note func(line string)
+	Ladder *sandbox.Ladder   // those that there are; nil is one without a helper
+	Note   func(line string) // called for each limit that they do not enforce, also concurrently; may be nil
 }
 
 // A ModelChoice replaces keys of agent files: flavor, modelUrl and modelName. An empty
@@ -347,7 +333,7 @@ func (l *loader) readAgent(path, slug string, above []*Node) *Node {
 	if file == nil {
 		return nil
 	}
-	n := &Node{File: file, toolgroups: map[string]string{}, executables: &executables{}, stack: append(slices.Clone(above), nil)}
+	n := &Node{File: file, toolgroups: map[string]string{}, executables: &executables{}, confinement: &confinement{boxes: map[string]*sandbox.Box{}}, stack: append(slices.Clone(above), nil)}
 	n.stack[len(above)] = n
 	isRoot := len(above) == 0
 	ok = l.promptFile(n) && ok

@@ -47,7 +47,7 @@ func (l *loader) rights(n *Node) bool {
 		set.Rules = append(set.Rules, rule)
 	}
 	var external Paths
-	f.part("policy", &external)
+	f.Part("policy", &external)
 	for i, name := range external {
 		pointer := f.at("policy")
 		if len(external) > 1 {

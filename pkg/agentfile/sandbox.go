@@ -29,9 +29,6 @@ type confinement struct {
 // it, regardless of which one calls.
 func (l *loader) confine() {
 	for _, n := range l.tree.Nodes {
-		if n.confinement == nil {
-			n.confinement = &confinement{boxes: map[string]*sandbox.Box{}}
-		}
 		dir, err := filepath.Abs(n.workDir)
 		if err != nil {
 			dir = n.workDir // and every path in it is missing
@@ -61,9 +58,6 @@ func (l *loader) confine() {
 					continue
 				}
 				seen[h] = true
-				if h.confinement == nil {
-					h.confinement = &confinement{boxes: map[string]*sandbox.Box{}}
-				}
 				h.confinement.above = append(h.confinement.above, above)
 				below(h)
 			}
@@ -181,9 +175,6 @@ func (l *loader) confined() bool {
 
 // all returns the sandboxes in use.
 func (c *confinement) all() []*sandbox.Box {
-	if c == nil {
-		return nil
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.DeleteFunc(slices.Collect(maps.Values(c.boxes)), func(b *sandbox.Box) bool { return b == nil })

@@ -52,8 +52,8 @@ type skillSet struct {
 func (l *loader) skills(n *Node) {
 	var sources []SkillSource
 	set := &skillSet{}
-	n.File.part("skillSources", &sources)
-	n.File.part("autoEnableSkills", &set.enabled)
+	n.File.Part("skillSources", &sources)
+	n.File.Part("autoEnableSkills", &set.enabled)
 	n.add(set)
 	for i, src := range sources {
 		f := &skillFolder{pointer: fmt.Sprintf("%s/%d", n.File.at("skillSources"), i)}
@@ -237,7 +237,7 @@ const maxAgentsFile = 32 << 10
 // working directory of the tools up to the root of the git repository.
 func (l *loader) agentsFile(n *Node) string {
 	var wanted bool
-	if n.File.part("agentsFile", &wanted); !wanted {
+	if n.File.Part("agentsFile", &wanted); !wanted {
 		return ""
 	}
 	dir := realPath(cmp.Or(n.workDir, "."))

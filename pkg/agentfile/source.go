@@ -92,9 +92,9 @@ func each[T any](t *Tree, do func(n *Node, s T)) {
 	}
 }
 
-// part reads a key of the contents of f into to, if it is there. The schema has checked the
+// Part reads a key of the contents of f into to, if it is there. The schema has checked the
 // value, unless the file has other problems.
-func (f *File) part(key string, to any) {
+func (f *File) Part(key string, to any) {
 	if value := f.keys[key]; value != nil {
 		text, _ := json.Marshal(value) // it came from JSON
 		_ = json.Unmarshal(text, to)

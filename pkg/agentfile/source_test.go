@@ -54,7 +54,7 @@ func TestAKindOfSourcesIsOneLineOfAList(t *testing.T) {
 	load := func(locked bool) (*Tree, error) {
 		l := newLoader(Options{Same: Same{Locked: locked}, Sandbox: Sandboxing{Ladder: &sandbox.Ladder{}}})
 		l.kinds = append(l.kinds, func(l *loader, n *Node) {
-			n.File.part("fake", &fake.program)
+			n.File.Part("fake", &fake.program)
 			fake.program, _ = l.resolve(n, n.File.at("fake"), fake.program, LeftOut)
 			n.add(fake)
 		})

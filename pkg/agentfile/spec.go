@@ -35,8 +35,6 @@ type Spec struct {
 	BashToolboxes lazy[Toolbox]    `json:"bashToolboxes"`
 	MCPServers    lazy[MCPServer]  `json:"mcpServers"`
 	MCPConfigs    []string         `json:"mcpConfigFiles"`
-	MCPResources  []MCPResource    `json:"mcpResources"`
-	MCPPrompts    []MCPPrompt      `json:"mcpPrompts"`
 	ExtraAgents   lazy[ExtraAgent] `json:"extraAgents"`
 	CompatNames   bool             `json:"compatNames"`
 
@@ -144,44 +142,14 @@ func (l *LoopLimit) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &form); err != nil {
 		return err
 	}
-	for _, limit := range []struct {
-		from *int
-		to   *int
-	}{{form.Warn, &l.Warn}, {form.End, &l.End}} {
-		if *limit.to = 0; limit.from != nil {
-			*limit.to = cmp.Or(*limit.from, -1)
+	limit := func(from *int) int {
+		if from == nil {
+			return 0
 		}
+		return cmp.Or(*from, -1)
 	}
+	*l = LoopLimit{limit(form.Warn), limit(form.End)}
 	return nil
-}
-
-// An MCPResource is a file that `agents mcp-server` offers; with a variable {name} in URI and
-// Path, files.
-type MCPResource struct {
-	URI         string `json:"uri"`
-	Path        string `json:"path"`
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	MIMEType    string `json:"mimeType"`
-}
-
-// An MCPPrompt is a prompt that `agents mcp-server` offers. Arguments replace {{name}} in its
-// messages.
-type MCPPrompt struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	Arguments   []struct {
-		Name        string `json:"name"`
-		Description string `json:"description"`
-		Required    bool   `json:"required"`
-	} `json:"arguments"`
-	// A message has a text, or a file, or the URI of one of the resources.
-	Messages []struct {
-		Role     string `json:"role"`
-		Text     string `json:"text"`
-		File     string `json:"file"`
-		Resource string `json:"resource"`
-	} `json:"messages"`
 }
 
 // decode reads the keys of a Spec. Only the spellings that the schema knows count:

@@ -14,10 +14,6 @@ import (
 	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
-// stepToolboxes are what an agent of steps has without naming it: its actions add_task,
-// modify_task, think, finish and reject are calls of their tools.
-var stepToolboxes = [...]string{"PlanToolbox", "ThinkToolbox", "FinishToolbox"}
-
 // stepModel gives the agent of n the program that takes its steps, or says why it cannot.
 func (l *loader) stepModel(n *Node) bool {
 	n.Agent.Model, n.Agent.Flavor = step.Model, step.Model

@@ -36,7 +36,7 @@ func (l *loader) system(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := system.Options{Name: c.Name, Description: c.Description, Capabilities: known, Dir: abs(n.workDir), Environ: l.environ(n.File.Spec.ToolEnv), EnvFilter: c.EnvVarFilter,
+	opts := system.Options{Name: c.Name, Description: c.Description, Capabilities: known, Dir: absolute("", n.workDir), Environ: l.environ(n.File.Spec.ToolEnv), EnvFilter: c.EnvVarFilter,
 		MaxResults: c.SessionIntrospectionMaxResults, ToolOutputs: c.SessionIntrospectionIncludeToolOutputs == nil || *c.SessionIntrospectionIncludeToolOutputs}
 	if len(l.opts.Folders.Sessions) > 0 {
 		opts.Sessions = sessionFolders(l.opts.Folders.Sessions)

@@ -60,7 +60,7 @@ type webSecret struct {
 func (l *loader) webServices(n *Node) {
 	add := func(list, kind string) {
 		var boxes []BuiltinToolbox
-		n.File.part(list, &boxes)
+		n.File.Part(list, &boxes)
 		for i, box := range boxes {
 			pointer := fmt.Sprintf("%s/%d", n.File.at(list), i)
 			if err := l.webService(n, pointer, kind, box); err != nil {
