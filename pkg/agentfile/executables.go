@@ -76,7 +76,7 @@ func (e *executables) survey(s *surveyor, n *Node) {
 	}
 }
 
-func (e *executables) files(*loader, *Node) (files []string) {
+func (e *executables) files() (files []string) {
 	if e.set != nil {
 		return append(e.set.Programs(), e.set.Files()...)
 	}

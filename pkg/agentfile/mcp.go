@@ -117,7 +117,7 @@ func (s *server) survey(sv *surveyor, n *Node) {
 	sv.lock.Servers[n.lockKey(sv.dir, s.Name)] = locked
 }
 
-func (s *server) files(*loader, *Node) []string { return s.client.Programs() }
+func (s *server) files() []string { return s.client.Programs() }
 
 // open makes the toolset of the server, which starts it when its tools are first asked for.
 func (s *server) open(l *loader, n *Node) []agent.Tool {

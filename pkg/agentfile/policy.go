@@ -30,7 +30,7 @@ func (p *externalPolicy) survey(s *surveyor, n *Node) {
 	s.executed(p.kind, p.path, s.environ(n.File.Spec.ToolEnv), n.workDir)
 }
 
-func (p *externalPolicy) files(*loader, *Node) []string { return []string{p.path} }
+func (p *externalPolicy) files() []string { return []string{p.path} }
 
 func (p *externalPolicy) far() bool { return false }
 

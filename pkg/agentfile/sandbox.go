@@ -28,6 +28,7 @@ type confinement struct {
 // confine determines the sandboxes of each agent: its own, and those of all agents above
 // it, regardless of which one calls.
 func (l *loader) confine() {
+	unopened := sync.OnceValue(l.decisive)
 	for _, n := range l.tree.Nodes {
 		dir, err := filepath.Abs(n.workDir)
 		if err != nil {
@@ -40,7 +41,7 @@ func (l *loader) confine() {
 			if paths := l.paths.Load(); paths != nil {
 				return *paths
 			}
-			return l.decisive()
+			return unopened()
 		}
 		if n.File.Spec.Sandbox == nil {
 			continue

@@ -21,7 +21,7 @@ type source interface {
 	survey(s *surveyor, n *Node)
 	// files returns the files and folders that decide what it executes, which no tool may
 	// write. It is called at any time after reading, also concurrently.
-	files(l *loader, n *Node) []string
+	files() []string
 	// open returns its tools, as experts if they are agents. What it has besides it adds to n:
 	// sandboxes, live toolsets, and who must know the protected files.
 	open(l *loader, n *Node) []agent.Tool
@@ -65,7 +65,7 @@ func kinds() []kind {
 type passive struct{}
 
 func (passive) survey(*surveyor, *Node)          {}
-func (passive) files(*loader, *Node) []string    { return nil }
+func (passive) files() []string                  { return nil }
 func (passive) open(*loader, *Node) []agent.Tool { return nil }
 
 // add adds a source to n.

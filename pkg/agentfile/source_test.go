@@ -22,7 +22,7 @@ func (f *fakeSource) survey(s *surveyor, n *Node) {
 	s.executed(KindProgram, f.program, s.environ(nil), n.workDir)
 }
 
-func (f *fakeSource) files(*loader, *Node) []string { return []string{f.program} }
+func (f *fakeSource) files() []string { return []string{f.program} }
 
 func (f *fakeSource) open(_ *loader, n *Node) []agent.Tool {
 	n.box("fake", nil)

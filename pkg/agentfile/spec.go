@@ -272,12 +272,15 @@ func kebab(camel string) string {
 // unsupported are the keys that agents-exe gives a meaning to and this program does not yet: of
 // the contents, for "", and of the items of a list in it.
 func unsupported(list string) []string {
-	return map[string][]string{
-		"":              {"parameters", "bindings", "executionMode", "toolCallPolicyConfig"},
-		"bashToolboxes": {"root", "lifetime", "bindings"},
-		"mcpServers":    {"lifetime", "bindings"},
-		"extraAgents":   {"with", "narrowable"},
-	}[list]
+	switch list {
+	case "":
+		return []string{"parameters", "bindings", "executionMode", "toolCallPolicyConfig"}
+	case "bashToolboxes":
+		return []string{"root", "lifetime", "bindings"}
+	case "mcpServers":
+		return []string{"lifetime", "bindings"}
+	}
+	return []string{"with", "narrowable"} // of extraAgents
 }
 
 // unsupportedKeys are the pointers of such keys in f that are not empty.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/mediatype"
@@ -76,25 +77,29 @@ const maxAttached = 20_000_000
 // A commandFilter is a line for the shell that decides about the commands of a SystemToolbox.
 type commandFilter struct {
 	passive
-	line string
+	words    []string
+	programs func() []string // those of the line
 }
 
 // commandFilter reads the key commandFilter of a SystemToolbox.
 func (l *loader) commandFilter(n *Node, box BuiltinToolbox) {
 	var c struct{ CommandFilter string }
-	if box.settings(&c) == nil && c.CommandFilter != "" {
-		n.sources = slices.Insert(n.sources, 0, source(&commandFilter{line: c.CommandFilter})) // what decides is surveyed before tools
+	if box.settings(&c) != nil || c.CommandFilter == "" {
+		return
 	}
+	f := &commandFilter{words: strings.Fields(c.CommandFilter)}
+	f.programs = sync.OnceValue(func() []string {
+		allow := n.File.Spec.ToolEnv
+		return process.Programs(f.words, toolenv.Environ(l.environ(allow), allow), n.workDir)
+	})
+	n.sources = slices.Insert(n.sources, 0, source(f)) // what decides is surveyed before tools
 }
 
 func (f *commandFilter) survey(s *surveyor, n *Node) {
-	s.command(strings.Fields(f.line), s.environ(n.File.Spec.ToolEnv), n.workDir)
+	s.command(f.words, s.environ(n.File.Spec.ToolEnv), n.workDir)
 }
 
-func (f *commandFilter) files(l *loader, n *Node) []string {
-	allow := n.File.Spec.ToolEnv
-	return process.Programs(strings.Fields(f.line), toolenv.Environ(l.environ(allow), allow), n.workDir)
-}
+func (f *commandFilter) files() []string { return f.programs() }
 
 // accept runs the filter, a line for the shell, with a command on standard input, as
 // agents-exe does, and returns an error unless it prints {"acceptance": "allowed"}.

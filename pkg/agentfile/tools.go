@@ -36,7 +36,7 @@ func (l *loader) decisive() (paths []string) {
 			paths = append(paths, path) // if it is a link, that must not change either
 		}
 		for _, s := range n.sources {
-			files = append(files, s.files(l, n)...)
+			files = append(files, s.files()...)
 		}
 	}
 	for _, path := range files {
