@@ -55,13 +55,13 @@ func (l *loader) rights(n *Node) bool {
 		}
 		path, found := l.resolve(n, pointer, name, n.unusable())
 		if ok = ok && found; found {
-			n.add(&externalPolicy{path: path, kind: KindPolicy})
+			n.add(newPolicy(path, KindPolicy))
 		}
 	}
 	if len(n.stack) == 1 {
 		r := &l.opts.Rights
 		for _, path := range r.Policies {
-			n.add(&externalPolicy{path: path, kind: KindProgram})
+			n.add(newPolicy(path, KindProgram))
 		}
 		set.Rules = append(set.Rules, r.Rules...)
 		if set.Approval = set.Approval.Stricter(r.Approval); r.Chosen != "" {
@@ -132,8 +132,8 @@ func (l *loader) grant(n *Node) {
 	var policies []policy.Policy
 	for _, p := range external {
 		policies = append(policies, p)
-		if p.err != nil {
-			l.report(Problem{Severity: LeftOut, Code: CodeRights, File: p.path, Message: "every call is denied: " + p.err.Error()})
+		if p.Err != nil {
+			l.report(Problem{Severity: LeftOut, Code: CodeRights, File: p.path, Message: "every call is denied: " + p.Err.Error()})
 		}
 	}
 	rights, err := policy.New(n.level, policies...)

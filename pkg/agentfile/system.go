@@ -1,12 +1,8 @@
 package agentfile
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +11,6 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/mediatype"
 	"github.com/agents-exe/agents/pkg/process"
-	"github.com/agents-exe/agents/pkg/spool"
 	"github.com/agents-exe/agents/pkg/toolbox/developer"
 	"github.com/agents-exe/agents/pkg/toolbox/system"
 	"github.com/agents-exe/agents/pkg/toolenv"
@@ -65,7 +60,7 @@ func (l *loader) system(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	if c.CommandFilter != "" {
 		env := toolenv.Environ(l.environ(n.File.Spec.ToolEnv), n.File.Spec.ToolEnv)
 		opts.Accept = func(ctx context.Context, command string) error {
-			return accept(ctx, c.CommandFilter, command, n.workDir, env)
+			return system.Accept(ctx, c.CommandFilter, command, n.workDir, env)
 		}
 	}
 	return system.Open(opts), nil
@@ -100,30 +95,3 @@ func (f *commandFilter) survey(s *surveyor, n *Node) {
 }
 
 func (f *commandFilter) files() []string { return f.programs() }
-
-// accept runs the filter, a line for the shell, with a command on standard input, as
-// agents-exe does, and returns an error unless it prints {"acceptance": "allowed"}.
-func accept(ctx context.Context, filter, command, dir string, env []string) error {
-	ctx, stop := context.WithTimeoutCause(ctx, policyTimeout, fmt.Errorf("it gave no answer within %s", policyTimeout))
-	defer stop()
-	shell, err := process.LookPath("sh", env)
-	if err != nil {
-		return fmt.Errorf("commandFilter: %w", err)
-	}
-	out, stderr := spool.Output{MemoryOnly: true}, spool.Output{MemoryOnly: true}
-	exit, err := process.Run(ctx, &process.Command{Path: shell, Args: []string{"-c", filter}, Dir: dir, Env: env, Stdin: strings.NewReader(command), Stdout: &out, Stderr: &stderr})
-	if failure := exit.Failure(ctx, err); failure != nil {
-		return fmt.Errorf("commandFilter: %w: %s", failure, strings.TrimSpace(stderr.Tail(1000)))
-	}
-	var answer struct{ Acceptance, Note string }
-	text := bytes.TrimSpace(out.Head())
-	switch err := json.Unmarshal(text, &answer); {
-	case err != nil:
-		return fmt.Errorf("commandFilter: it printed %.200q: want an object with acceptance and note", text)
-	case answer.Acceptance == "allowed":
-		return nil
-	case answer.Acceptance != "refused":
-		return fmt.Errorf("commandFilter: its acceptance is %q: want allowed or refused", answer.Acceptance)
-	}
-	return errors.New("the command was refused: " + cmp.Or(answer.Note, "commandFilter gave no reason"))
-}
