@@ -79,7 +79,7 @@ func environ(more ...string) []string {
 // load loads the agent file of an agent, which must have no problem at all.
 func load(t *testing.T, name string, keys *config.Keys, env []string) *agentfile.Tree {
 	t.Helper()
-	tree, err := agentfile.Load(t.Context(), filepath.Join(folder, name), agentfile.Options{Keys: keys, Environ: env, CacheDir: cache})
+	tree, err := agentfile.Load(t.Context(), filepath.Join(folder, name), agentfile.Options{Keys: keys, Environ: env, Folders: agentfile.Folders{Cache: cache}})
 	if err != nil {
 		t.Fatalf("Load: %v", err)
 	}
@@ -237,7 +237,7 @@ func TestScriptedAgentsAreTheRealOnes(t *testing.T) {
 
 func TestWithoutAKeyNothingIsLoaded(t *testing.T) {
 	for _, slug := range slugs {
-		_, err := agentfile.Load(t.Context(), slug+"/agent.json", agentfile.Options{Environ: environ(), CacheDir: cache})
+		_, err := agentfile.Load(t.Context(), slug+"/agent.json", agentfile.Options{Environ: environ(), Folders: agentfile.Folders{Cache: cache}})
 		if err == nil || !strings.Contains(err.Error(), "openai") {
 			t.Errorf("Load(%s) = %v, want an error that names the key openai", slug, err)
 		}

@@ -398,7 +398,7 @@ func TestLoading(t *testing.T) {
 	if err != nil || !slices.Equal(o.Environ, []string{"PATH=/bin"}) {
 		t.Errorf("tools see %q, %v", o.Environ, err)
 	}
-	if key, ok := o.Keys.Lookup("openai"); !ok || key.Value.Reveal() != "sk-1" || !strings.HasPrefix(o.CacheDir, os.Getenv("XDG_CACHE_HOME")) {
+	if key, ok := o.Keys.Lookup("openai"); !ok || key.Value.Reveal() != "sk-1" || !strings.HasPrefix(o.Folders.Cache, os.Getenv("XDG_CACHE_HOME")) {
 		t.Errorf("the options are %+v", o)
 	}
 	if _, err := f.loading(keys + "x"); err == nil {

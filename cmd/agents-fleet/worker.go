@@ -101,7 +101,7 @@ func (f *fleet) loading(keys string) (o agentfile.Options, err error) {
 	if err != nil {
 		return o, failure.NothingRan(err, "")
 	}
-	o = agentfile.Options{Companion: process.Companion, CacheDir: f.CacheDir(), LockDir: f.LockDir(), OutputDir: f.OutputDir()}
+	o = agentfile.Options{Companion: process.Companion, Folders: load.Folders(f.Env)}
 	o.Environ = slices.DeleteFunc(slices.Clone(f.Environ), func(v string) bool {
 		return strings.HasPrefix(v, "AGENTS_FLEET_") || strings.HasPrefix(v, "TEMPORAL_")
 	})

@@ -155,7 +155,7 @@ func testOptions(p *program.Env, patterns []string) treetest.Options {
 		}
 		return keys
 	}
-	return treetest.Options{Keys: keys, Locked: p.Global.Locked, Trusted: trusted, Environ: p.Environ, CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), Version: p.Version, Ladder: func() *sandbox.Ladder { return load.Ladder(p) }}
+	return treetest.Options{Keys: keys, Locked: p.Global.Locked, Trusted: trusted, Environ: p.Environ, Folders: load.Folders(p), Version: p.Version, Ladder: func() *sandbox.Ladder { return load.Ladder(p) }}
 }
 
 // recordTest runs the agent for real and writes the test that repeats the run.

@@ -168,7 +168,7 @@ func aboutTree(tree *agentfile.Tree, now *load.Trust) string {
 		if url := n.File.Spec.ModelURL; url != "" {
 			line("model", n.Agent.Slug+" sends its prompts to "+url)
 		}
-		for _, s := range n.Services {
+		for _, s := range n.Services() {
 			line("service", n.Agent.Slug+" calls "+cmp.Or(s.URL, "the servers in "+s.Document))
 			for _, command := range s.Commands {
 				line("secret", strings.Join(command, " "))

@@ -33,6 +33,7 @@ type ACPAgent struct {
 	StartTimeoutSeconds float64 `json:"startTimeoutSeconds"`
 	IdleTimeoutSeconds  float64 `json:"idleTimeoutSeconds"`
 
+	passive
 	at Problem // where it is named
 }
 
@@ -52,42 +53,44 @@ func (l *loader) acp(n *Node, a ACPAgent, at Problem) {
 	if strings.Contains(a.Command[0], "/") {
 		a.Command[0] = absolute(filepath.Dir(at.File), a.Command[0])
 	}
-	n.acpAgents = append(n.acpAgents, &a)
+	n.add(&a)
 }
 
 // program is what a starts, as if it were an MCP server of n.
-func (a *ACPAgent) program(n *Node) server {
+func (a *ACPAgent) program(n *Node) *server {
 	dir := n.workDir
 	if a.Cwd != "" {
 		dir = absolute(filepath.Dir(a.at.File), a.Cwd)
 	}
-	return server{MCPServer: MCPServer{Name: "agent " + a.Slug, Executable: a.Command[0], Args: a.Command[1:], Env: a.Env, ToolEnv: a.ToolEnv, Sandbox: a.Sandbox}, dir: absolute(dir, ".")}
+	return &server{MCPServer: MCPServer{Name: "agent " + a.Slug, Executable: a.Command[0], Args: a.Command[1:], Env: a.Env, ToolEnv: a.ToolEnv, Sandbox: a.Sandbox}, dir: absolute(dir, ".")}
 }
 
-// acpExperts are the agents of the protocol of n.
-func (l *loader) acpExperts(n *Node) []expert {
-	var list []expert
-	for _, a := range n.acpAgents {
-		s := a.program(n)
-		env := l.serverEnviron(n, s)
-		if _, err := process.LookPath(s.Executable, env); err != nil && !l.opts.NoModels {
-			a.at.Code, a.at.Message = CodePath, "command: "+err.Error()
-			l.report(a.at)
-			continue
-		}
-		t := &acpclient.Agent{Name: toolname.Join("expert", a.Slug), Slug: a.Slug, Source: a.at.File, Version: l.opts.Version, Mode: a.Mode,
-			Description: cmp.Or(a.Announce, "the agent "+a.Slug), Budget: a.Budget, Deadline: seconds(a.DeadlineSeconds),
-			StartTimeout: seconds(a.StartTimeoutSeconds), IdleTimeout: seconds(a.IdleTimeoutSeconds),
-			Command: process.Command{Path: s.Executable, Args: s.Args, Env: env, Dir: s.dir}}
-		box := n.confinement.box("", s.Sandbox, false)
-		files := developer.Options{Dir: s.dir, Files: developer.Everywhere(), Environ: l.environ(nil)}
-		if box != nil {
-			t.Command.Sandbox, files.Permits = box, box.Permits
-		}
-		kept := developer.OpenFiles(files)
-		n.protected, t.Files = append(n.protected, kept), kept
-		n.builtBoxes = append(n.builtBoxes, builtinBox{"agent " + a.Slug, box})
-		list = append(list, expert{t, a.Slug})
+func (a *ACPAgent) survey(s *surveyor, n *Node) {
+	server := a.program(n)
+	server.client.Executable, server.client.Dir = server.Executable, server.dir
+	server.survey(s, n)
+}
+
+// open returns the agent as a tool, unless its program is missing.
+func (a *ACPAgent) open(l *loader, n *Node) []agent.Tool {
+	s := a.program(n)
+	env := l.serverEnviron(n, s)
+	if _, err := process.LookPath(s.Executable, env); err != nil && !l.opts.NoModels {
+		a.at.Code, a.at.Message = CodePath, "command: "+err.Error()
+		l.report(a.at)
+		return nil
 	}
-	return list
+	t := &acpclient.Agent{Name: toolname.Join("expert", a.Slug), Slug: a.Slug, Source: a.at.File, Version: l.opts.Client.Version, Mode: a.Mode,
+		Description: cmp.Or(a.Announce, "the agent "+a.Slug), Budget: a.Budget, Deadline: seconds(a.DeadlineSeconds),
+		StartTimeout: seconds(a.StartTimeoutSeconds), IdleTimeout: seconds(a.IdleTimeoutSeconds),
+		Command: process.Command{Path: s.Executable, Args: s.Args, Env: env, Dir: s.dir}}
+	box := n.confinement.box("", s.Sandbox, false)
+	n.boxes = append(n.boxes, namedBox{s.Name, box})
+	files := developer.Options{Dir: s.dir, Files: developer.Everywhere(), Environ: l.environ(nil)}
+	if box != nil {
+		t.Command.Sandbox, files.Permits = box, box.Permits
+	}
+	kept := developer.OpenFiles(files)
+	n.protected, t.Files = append(n.protected, kept), kept
+	return []agent.Tool{expert{t, a.Slug}}
 }

@@ -31,7 +31,7 @@ func (l *loader) toolgroup(n *Node, pointer string, activation json.RawMessage) 
 // activation is that of a builtin toolbox.
 func (b *BuiltinToolbox) activation() json.RawMessage {
 	var c struct{ Activation json.RawMessage }
-	_ = b.read(&c) // builtin has reported what is wrong
+	_ = b.settings(&c) // open has reported what is wrong
 	return c.Activation
 }
 
@@ -49,8 +49,8 @@ func (n *Node) hides(spec agent.ToolSpec) bool {
 }
 
 // toolsets makes the toolsets of n: tools and those that activate toolgroups, then one for
-// each group, then the servers. live, if it is not nil, has more tools.
-func (l *loader) toolsets(n *Node, tools agent.ToolList, live *watched) []agent.Toolset {
+// each group, then the live ones. watched, if it is not nil, has more tools.
+func (l *loader) toolsets(n *Node, tools agent.ToolList, watched *watched) []agent.Toolset {
 	var sets []agent.Toolset
 	var groups []*activate.Group
 	add := func(set agent.Toolset, group, prefix string) {
@@ -61,8 +61,8 @@ func (l *loader) toolsets(n *Node, tools agent.ToolList, live *watched) []agent.
 		sets = append(sets, set)
 	}
 	lists := map[string]agent.ToolList{"": nil} // by toolgroup
-	for _, p := range n.programs {
-		lists[p.toolgroup] = nil // for live
+	for _, p := range n.executables.programs {
+		lists[p.Toolgroup] = nil // for watched
 	}
 	for _, t := range tools {
 		group := n.toolgroupOf(t)
@@ -72,14 +72,14 @@ func (l *loader) toolsets(n *Node, tools agent.ToolList, live *watched) []agent.
 		if group != "" && len(lists[group]) > 0 {
 			add(lists[group], group, "")
 		}
-		if live != nil {
-			add(agent.WrapToolset(live, func(_ context.Context, list []agent.Tool, err error) ([]agent.Tool, error) {
+		if watched != nil {
+			add(agent.WrapToolset(watched, func(_ context.Context, list []agent.Tool, err error) ([]agent.Tool, error) {
 				return slices.DeleteFunc(slices.Clone(list), func(t agent.Tool) bool { return n.toolgroupOf(t) != group }), err
 			}), group, "")
 		}
 	}
-	for _, s := range n.servers {
-		add(l.checked(n, s), s.toolgroup, s.prefix)
+	for _, s := range n.live {
+		add(s.Toolset, s.toolgroup, s.prefix)
 	}
 	for _, t := range activate.Tools(groups) {
 		lists[""] = append(lists[""], schema.Checked(t))

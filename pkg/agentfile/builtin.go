@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/exectool"
@@ -26,69 +27,124 @@ type BuiltinToolbox struct {
 
 const bashTag = "BashToolbox"
 
-// builtins opens the builtin toolboxes of n.
-func (l *loader) builtins(n *Node) []agent.Tool {
-	var tools []agent.Tool
-	boxes := n.toolboxesOf()
-	if n.File.Spec.ToolProtocol == protocolScript && !slices.ContainsFunc(boxes, func(b BuiltinToolbox) bool { return b.Tag == bashTag }) {
-		boxes = append(boxes, BuiltinToolbox{Tag: bashTag, Contents: json.RawMessage(`{"backgroundAfterSeconds":60}`)})
+// A builtinKind is a kind of toolboxes: one that is opened in this process, or one that the
+// program agents-toolbox serves.
+type builtinKind struct {
+	tag   string
+	open  func(*loader, *Node, BuiltinToolbox) (agent.Toolset, error)
+	serve func(l *loader, n *Node, pointer string, box BuiltinToolbox) error // adds a server to n
+	read  func(*loader, *Node, BuiltinToolbox)                               // adds other sources to n; may be nil
+}
+
+// builtinKinds are sorted by their tags.
+var builtinKinds = [...]builtinKind{
+	{tag: bashTag, open: (*loader).bash},
+	{tag: "DeveloperToolbox", open: (*loader).developer},
+	{tag: "FinishToolbox", open: func(*loader, *Node, BuiltinToolbox) (agent.Toolset, error) { return finish.Tools(), nil }},
+	{tag: "LuaToolbox", open: (*loader).lua},
+	{tag: "PlanToolbox", open: func(*loader, *Node, BuiltinToolbox) (agent.Toolset, error) { return plan.Tasks(), nil }},
+	{tag: "PythonToolbox", open: (*loader).python},
+	{tag: "SqliteToolbox", serve: (*loader).sqlite},
+	{tag: "SystemToolbox", open: (*loader).system, read: (*loader).commandFilter},
+	{tag: "ThinkToolbox", open: func(*loader, *Node, BuiltinToolbox) (agent.Toolset, error) { return plan.Think(), nil }},
+}
+
+// A builtin is an entry of builtinToolboxes that is opened in this process.
+type builtin struct {
+	passive
+	builtinKind // the zero value if there is none with the tag
+	box         BuiltinToolbox
+	pointer     string // in the agent file
+}
+
+// toolboxes returns the builtin toolboxes of n with their pointers and kinds: those of the
+// file, those that its steps need, and the shell of toolProtocol script.
+func (n *Node) toolboxes() (list []*builtin) {
+	var boxes []BuiltinToolbox
+	n.File.Part("builtinToolboxes", &boxes)
+	need := func(tag, contents string) {
+		if !slices.ContainsFunc(boxes, func(b BuiltinToolbox) bool { return b.Tag == tag }) {
+			boxes = append(boxes, BuiltinToolbox{tag, json.RawMessage(contents)})
+		}
+	}
+	if n.File.Spec.Step != "" { // its actions add_task, modify_task, think, finish and reject are calls of these
+		need("PlanToolbox", "")
+		need("ThinkToolbox", "")
+		need("FinishToolbox", "")
+	}
+	if n.File.Spec.ToolProtocol == protocolScript {
+		need(bashTag, `{"backgroundAfterSeconds":60}`)
 	}
 	for i, box := range boxes {
-		if box.Tag == sqliteTag {
-			continue // it is a server
+		b := &builtin{box: box, pointer: fmt.Sprintf("%s/%d", n.File.at("builtinToolboxes"), i)}
+		if known := slices.IndexFunc(builtinKinds[:], func(k builtinKind) bool { return k.tag == box.Tag }); known >= 0 {
+			b.builtinKind = builtinKinds[known]
 		}
-		pointer := fmt.Sprintf("%s/%d", n.File.at("builtinToolboxes"), i)
-		set, err := l.builtin(n, box)
-		switch {
-		case err != nil:
-			l.report(n.File.problem(LeftOut, CodeSchema, pointer, "this is left out: %s", err))
-			continue
-		case set == nil:
-			l.report(n.File.problem(Warning, CodeLater, pointer, "this is left out: there is no toolbox %q; there are BashToolbox, DeveloperToolbox, FinishToolbox, LuaToolbox, PlanToolbox, PythonToolbox, SqliteToolbox, SystemToolbox and ThinkToolbox", box.Tag))
-			continue
+		list = append(list, b)
+	}
+	return list
+}
+
+// builtins reads the toolboxes of n.
+func (l *loader) builtins(n *Node) {
+	for _, b := range n.toolboxes() {
+		if b.read != nil {
+			b.read(l, n, b.box)
 		}
-		if p, ok := set.(protectable); ok {
-			n.protected = append(n.protected, p)
+		if b.serve == nil {
+			n.add(b)
+		} else if err := b.serve(l, n, b.pointer, b.box); err != nil {
+			l.report(n.File.problem(LeftOut, CodeSchema, b.pointer, "this is left out: %s", err))
 		}
-		list, _ := set.Tools(context.Background()) // it is the same list always
-		tools = append(tools, list...)
-		group := l.toolgroup(n, pointer, box.activation())
-		for _, t := range list {
-			n.toolgroups[t.Spec().Name] = group
-		}
+	}
+}
+
+// open opens the toolbox.
+func (b *builtin) open(l *loader, n *Node) []agent.Tool {
+	if b.builtinKind.open == nil {
+		l.report(n.File.problem(Warning, CodeLater, b.pointer, "this is left out: there is no toolbox %q; there are %s", b.box.Tag, builtinTags()))
+		return nil
+	}
+	set, err := b.builtinKind.open(l, n, b.box)
+	if err != nil {
+		l.report(n.File.problem(LeftOut, CodeSchema, b.pointer, "this is left out: %s", err))
+		return nil
+	}
+	if p, ok := set.(protectable); ok {
+		n.protected = append(n.protected, p)
+	}
+	tools, _ := set.Tools(context.Background()) // it is the same list always
+	group := l.toolgroup(n, b.pointer, b.box.activation())
+	for _, t := range tools {
+		n.toolgroups[t.Spec().Name] = group
 	}
 	return tools
 }
 
-// builtin opens a builtin toolbox; nil if there is none with its tag.
-func (l *loader) builtin(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
-	switch box.Tag {
-	case bashTag:
-		return l.bash(n, box)
-	case "DeveloperToolbox":
-		return l.developer(n, box)
-	case "FinishToolbox":
-		return finish.Tools(), nil
-	case "LuaToolbox":
-		return l.lua(n, box)
-	case "PlanToolbox":
-		return plan.Tasks(), nil
-	case "PythonToolbox":
-		return l.python(n, box)
-	case systemTag:
-		return l.system(n, box)
-	case "ThinkToolbox":
-		return plan.Think(), nil
+// builtinTags lists the tags of all kinds.
+func builtinTags() string {
+	var tags []string
+	for _, k := range builtinKinds {
+		tags = append(tags, k.tag)
 	}
-	return nil, nil
+	last := len(tags) - 1
+	return strings.Join(tags[:last], ", ") + " and " + tags[last]
 }
 
-// read reads the settings of a toolbox, if there are any.
-func (b *BuiltinToolbox) read(to any) error {
+// settings reads the settings of a toolbox, if there are any.
+func (b *BuiltinToolbox) settings(to any) error {
 	if len(b.Contents) == 0 {
 		return nil
 	}
 	return json.Unmarshal(b.Contents, to)
+}
+
+// valid returns an error for a name of the toolbox that cannot be part of the name of a tool.
+func (b *BuiltinToolbox) valid(name string) error {
+	if toolname.Valid(name) {
+		return nil
+	}
+	return fmt.Errorf("the name %q of a %s is not valid: use letters, digits, _ and -", name, b.Tag)
 }
 
 type bashSettings struct {
@@ -100,7 +156,7 @@ type bashSettings struct {
 
 func (l *loader) bash(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	var c bashSettings
-	if err := box.read(&c); err != nil {
+	if err := box.settings(&c); err != nil {
 		return nil, err
 	}
 	return l.shell(n, "bash", c), nil
@@ -113,10 +169,8 @@ func (l *loader) shell(n *Node, tool string, c bashSettings) *bash.Toolset {
 		c.TimeoutSeconds = s.ToolTimeoutSeconds
 	}
 	opts := bash.Options{Timeout: seconds(c.TimeoutSeconds), BackgroundAfter: seconds(c.BackgroundAfterSeconds), MaxOutput: c.MaxOutputBytes,
-		Environ: l.environ(s.ToolEnv), Env: s.ToolEnv, Dir: n.workDir, SpoolDir: l.opts.OutputDir, Redact: l.redact}
-	confined := n.confinement.box(tool, c.Sandbox, false)
-	n.builtBoxes = append(n.builtBoxes, builtinBox{tool, confined})
-	if confined != nil {
+		Environ: l.environ(s.ToolEnv), Env: s.ToolEnv, Dir: n.workDir, SpoolDir: l.opts.Folders.Outputs, Redact: l.redact}
+	if confined := n.box(tool, c.Sandbox); confined != nil {
 		opts.Sandbox = confined
 	}
 	return bash.Open(opts)
@@ -128,12 +182,12 @@ func (l *loader) python(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 		MaxOutputBytes int             `json:"maxOutputBytes"`
 		Sandbox        *sandbox.Config `json:"sandbox"`
 	}
-	if err := box.read(&c); err != nil {
+	if err := box.settings(&c); err != nil {
 		return nil, err
 	}
 	s := n.File.Spec
 	opts := python.Options{Timeout: seconds(cmp.Or(c.TimeoutSeconds, s.ToolTimeoutSeconds)), MaxOutput: c.MaxOutputBytes,
-		Environ: l.environ(s.ToolEnv), Env: s.ToolEnv, Dir: n.workDir, SpoolDir: l.opts.OutputDir, Redact: l.redact}
+		Environ: l.environ(s.ToolEnv), Env: s.ToolEnv, Dir: n.workDir, SpoolDir: l.opts.Folders.Outputs, Redact: l.redact}
 	if box := n.confinement.box("python", c.Sandbox, false); box != nil {
 		opts.Sandbox = box
 	}
@@ -150,9 +204,7 @@ type fileSandbox struct {
 // fileOptions returns the options that limit the files of a tool of n.
 func (l *loader) fileOptions(n *Node, tool string, f fileSandbox) developer.Options {
 	opts := developer.Options{Dir: n.workDir, Files: f.Predicate, MaxFileSize: f.MaxSize, Environ: l.environ(nil)}
-	confined := n.confinement.box(tool, nil, false)
-	n.builtBoxes = append(n.builtBoxes, builtinBox{tool, confined})
-	if confined != nil {
+	if confined := n.box(tool, nil); confined != nil {
 		opts.Permits, opts.Sandbox = confined.Permits, confined.String()
 	}
 	return opts
@@ -166,7 +218,7 @@ func (l *loader) developer(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 		Capabilities      []string
 		FileSandbox       fileSandbox
 	}
-	if err := box.read(&c); err != nil {
+	if err := box.settings(&c); err != nil {
 		return nil, err
 	}
 	known, err := l.capabilities(n, box, c.Name, c.Capabilities, developer.Capabilities)
@@ -202,8 +254,8 @@ func checkAgent(file string) (c developer.Checked) {
 
 // checkTool executes a program with "describe", confined as the tools of n are.
 func (l *loader) checkTool(ctx context.Context, n *Node, file string) (c developer.Checked) {
-	source := exectool.Source{Path: file, Env: n.File.Spec.ToolEnv, Dir: n.workDir, Sandbox: n.confined(program{path: file})}
-	set, err := exectool.Open(ctx, []exectool.Source{source}, exectool.Options{Environ: l.environ(n.File.Spec.ToolEnv), DescribeTimeout: l.opts.DescribeTimeout, Redact: l.redact})
+	source := exectool.Source{Path: file, Env: n.File.Spec.ToolEnv, Dir: n.workDir, Sandbox: n.confined(program{})}
+	set, err := exectool.Open(ctx, []exectool.Source{source}, exectool.Options{Environ: l.environ(n.File.Spec.ToolEnv), DescribeTimeout: l.opts.Describe.Timeout, Redact: l.redact})
 	if err != nil {
 		return developer.Checked{Errors: []string{err.Error()}}
 	}
@@ -224,8 +276,8 @@ func (l *loader) checkTool(ctx context.Context, n *Node, file string) (c develop
 // capabilities are those of a toolbox that exist here. The name of the toolbox, which
 // is part of the name of its tool, is checked too.
 func (l *loader) capabilities(n *Node, box BuiltinToolbox, name string, wanted, all []string) ([]string, error) {
-	if !toolname.Valid(name) {
-		return nil, fmt.Errorf("the name %q of a %s is not valid: use letters, digits, _ and -", name, box.Tag)
+	if err := box.valid(name); err != nil {
+		return nil, err
 	}
 	var known []string
 	for _, c := range wanted {

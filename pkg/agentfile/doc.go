@@ -12,6 +12,10 @@
 //	defer tree.Close()
 //	out, err := host.New(tree).Runner(tree.Root).Run(ctx, agent.UserText("hello"))
 //
+// Tools come from sources: executables, MCP servers, toolboxes, skills, agents elsewhere. Each kind
+// is a file of this package and a line of kinds, through which it is read, compared with a lock,
+// protected, confined, opened and closed.
+//
 // A broken part does not stop the agent: it is left out and reported. Load executes
 // nothing but describe of each tool, and that only if the answer is not in the cache.
 package agentfile

@@ -1,13 +1,18 @@
 package agentfile
 
 import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/cachefile"
 	"github.com/agents-exe/agents/pkg/config"
@@ -30,8 +35,10 @@ type File struct {
 	Slugs []string
 
 	doc     *jsondoc.Document
-	index   int  // among Slugs
-	program bool // it begins with a #! line
+	keys    map[string]any    // the contents, by keys in camel case
+	written map[string]string // keys that are not written so
+	index   int               // among Slugs
+	program bool              // it begins with a #! line
 }
 
 var agentSchema = schema.Own{Name: schemas.AgentName, Text: schemas.Agent}
@@ -83,7 +90,8 @@ func readFile(path, slug string, unusable Severity, valid cachefile.Dir, take fu
 		return nil, problems
 	}
 	problems, ok := f.check(valid, unusable, f.doc.Raw(f.doc.Root))
-	f.Spec, err = decode(f.contents())
+	f.readKeys()
+	f.Spec, err = decode(f.keys)
 	s := f.Spec
 	for key, text := range map[string]*json.RawMessage{"inputSchema": &s.InputSchema, "outputSchema": &s.OutputSchema, "contextSchema": &s.ContextSchema, "context": &s.Context} {
 		*text = f.raw(key)
@@ -194,12 +202,7 @@ func plain(err error) string {
 
 // isAgentFile reports whether data of the file at path looks like an agent file, by its
 // tag.
-func isAgentFile(path string, data []byte) bool {
-	var envelope struct {
-		Tag string `json:"tag"`
-	}
-	return json.Unmarshal(asJSON(path, data), &envelope) == nil && envelope.Tag == Tag
-}
+func isAgentFile(path string, data []byte) bool { return tagOf(asJSON(path, data)) == Tag }
 
 // problem returns a problem at a key of f.
 func (f *File) problem(s Severity, code Code, pointer, format string, args ...any) Problem {
@@ -207,20 +210,59 @@ func (f *File) problem(s Severity, code Code, pointer, format string, args ...an
 	return Problem{Severity: s, Code: code, File: f.Path, Line: p.Line, Col: p.Col, Key: p.Key, Message: p.Message}
 }
 
-// at returns the pointer of a key of the contents, in the file's own spelling.
-func (f *File) at(key string) string {
+// readKeys reads the contents. Of two spellings of a key, that in camel case counts.
+func (f *File) readKeys() {
 	contents := f.contents()
-	if _, ok := contents[key]; !ok {
-		if _, ok := contents[kebab(key)]; ok {
-			key = kebab(key)
+	f.keys, f.written = map[string]any{}, map[string]string{}
+	for key, value := range contents {
+		name := camel(key)
+		if _, both := contents[name]; name == key {
+			f.keys[key] = value
+		} else if !both && kebab(name) == key {
+			f.keys[name], f.written[name] = value, key
 		}
 	}
-	return "/contents/" + key
 }
+
+// at returns the pointer of a key of the contents, in the file's own spelling.
+func (f *File) at(key string) string { return "/contents/" + cmp.Or(f.written[key], key) }
 
 // IsAgentFile reports whether there is an agent file at path, by its tag alone:
 // it need not be a valid one.
 func IsAgentFile(path string) bool {
 	data, err := readRegular(path, MaxBytes)
 	return err == nil && isAgentFile(path, data)
+}
+
+// validFiles is the cache of agent files that satisfy the schema, in the folder dir,
+// or nowhere for "". Comparing one takes longer than all else that happens before
+// the model is asked, since the schema must be compiled first; so it is done once
+// for a content. The content of a cache file is the digest of that, its key the real
+// path of the agent file.
+func validFiles(dir string) cachefile.Dir {
+	return cachefile.Dir{Path: dir, Suffix: ".valid", Version: "agent file 2", MaxBytes: sha256.Size, MaxAge: 90 * 24 * time.Hour}
+}
+
+// digest changes with the schema and the content of an agent file.
+func digest(data []byte) []byte {
+	h := sha256.New()
+	h.Write(schemas.Agent())
+	h.Write(data)
+	return h.Sum(nil)
+}
+
+// check is checkSchema, unless the content is known to satisfy the schema.
+func (f *File) check(valid cachefile.Dir, unusable Severity, data []byte) (problems []Problem, ok bool) {
+	sum, key := digest(data), f.Real
+	if f.index > 0 {
+		key += "#" + strconv.Itoa(f.index)
+	}
+	if known, found := valid.Load(key); found && bytes.Equal(known, sum) {
+		return nil, true
+	}
+	problems, ok = checkSchema(f, unusable)
+	if len(problems) == 0 {
+		valid.Store(key, sum)
+	}
+	return problems, ok
 }

@@ -15,15 +15,12 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/cachefile"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/step"
-	"github.com/agents-exe/agents/pkg/toolbox/skills"
-	"golang.org/x/sync/errgroup"
 )
 
 // MaxDepth limits how deep tool directories with agent files are nested.
@@ -45,22 +42,12 @@ type Options struct {
 	// WorkDir is the working directory, where paths are looked up that do not exist
 	// beside their agent file. "" means that of the process.
 	WorkDir string
-	// CacheDir keeps the descriptions of tools, what MCP servers offer, and
-	// which agent files were valid; "" keeps nothing.
-	CacheDir string
 	// Agent is the slug of the agent to load, if another one is the first in the file;
 	// see Sibling.
 	Agent string
 	// Set are the values of placeholders in the root file's prompts, see
 	// docs/agent-files.md.
 	Set map[string]string
-	// Version is the client's version that MCP servers see.
-	Version string
-	// DescribeTimeout is how long a tool may take to describe itself; 0 means
-	// exectool.DescribeTimeout. Slow, if it is not nil, is called with the path of
-	// each tool that has not done so after a second; calls may be concurrent.
-	DescribeTimeout time.Duration
-	Slow            func(path string)
 	// NoModels leaves the agents without a Provider: they cannot run, and need
 	// neither keys nor scripts.
 	NoModels bool
@@ -74,31 +61,42 @@ type Options struct {
 	// Model, if it is not nil, supplies the models of agents, so that no key is
 	// needed. Where it returns nil, the file decides.
 	Model func(f *File) agent.Provider
-	// Log is called with each line that MCP servers write besides their messages,
-	// from several goroutines; nil drops them.
-	Log func(server, line string)
-	// Elicit answers MCP servers that ask the person something (see
-	// mcpclient.Options); nil declines.
-	Elicit func(ctx context.Context, question mcpclient.Elicitation) (mcpclient.Answer, error)
-	// Ladder knows which sandboxes this machine has; nil is one without a helper. Note
-	// is called with a line for each limit that they do not enforce, from several
-	// goroutines.
-	Ladder *sandbox.Ladder
-	Note   func(line string)
-	// LockDir is the folder for the locks that tools declare. All processes with the
-	// same folder share the locks; "" means no locking.
-	LockDir string
+	// Prices take precedence over those in package prices; nil means none.
+	Prices prices.Table
+	// Rights are the rights of the root agent from outside its file.
+	Rights Rights
 	// Protected are further files that decide what is executed, such as the cfg
 	// file: tools that write files refuse to write them, as they refuse the
 	// tree's own files and the keys file.
 	Protected []string
-	// Pinned refuses to start an MCP server once its program has changed since
-	// Load.
-	Pinned bool
-	// Rights are the rights of the root agent from outside its file.
-	Rights Rights
-	// Prices take precedence over those in package prices; nil means none.
-	Prices prices.Table
+	// Text returns the templates and the specification that a DeveloperToolbox needs for new
+	// agents and tools: see developer.Options. Without it they are left out.
+	Text func(kind, name string) string
+	// Companion finds a program that is installed with this one, such as
+	// companion.Program: process.Companion; with nil, toolboxes that need one are not opened.
+	Companion func(name string) (string, error)
+	// CompatNames names all sub-agents as agents-exe does; `"compatNames": true` in an agent
+	// file does so for that agent and all agents below it.
+	CompatNames bool
+
+	Folders  Folders
+	Same     Same
+	Describe Describe
+	Client   Client
+	SignIn   SignIn
+	Sandbox  Sandboxing
+}
+
+// Folders are shared by all trees of a machine.
+type Folders struct {
+	Cache    string   // descriptions of tools, what MCP servers offer, which agent files were valid; "" keeps nothing
+	Locks    string   // locks that tools declare, shared by all processes with the same folder; "" means no locking
+	Outputs  string   // tool outputs that were cut for the model, in full; "" means the system's folder for temporary files
+	Sessions []string // sessions that a SystemToolbox shows
+}
+
+// Same says what a tree must be the same as.
+type Same struct {
 	// Locked refuses a tree that differs from the lock file beside its root file, as
 	// `"locked": true` in one of its agent files does: see Lock.
 	// Unlocked ignores that key.
@@ -106,29 +104,42 @@ type Options struct {
 	// Trusted, if it is not nil, is what the tree must consist of, as Survey returned
 	// it. Programs that are found in PATH may change.
 	Trusted *Lock
-	// Text returns the templates and the specification that a DeveloperToolbox needs for new
-	// agents and tools: see developer.Options. Without it they are left out.
-	Text func(kind, name string) string
-	// Companion finds a program that is installed with this one, such as
-	// companion.Program: process.Companion; with nil, toolboxes that need one are not opened.
-	Companion func(name string) (string, error)
-	// OutputDir is where tool outputs that were cut for the model are kept in
-	// full; "" means the system's folder for temporary files.
-	OutputDir string
-	// CompatNames names all sub-agents as agents-exe does; `"compatNames": true` in an agent
-	// file does so for that agent and all agents below it.
-	CompatNames bool
-	// MCPServers are more MCP servers of the root agent, as in an mcpServers object. They
-	// are those of the user, and in no lock.
-	MCPServers map[string]json.RawMessage
-	// SignInDir is the folder for sign-ins to MCP servers; with "" there are none.
-	// SignInKeyring encrypts what is kept there with keys in the system's keyring.
-	// LoginCommand, if it is not nil, returns the command to sign in to a server.
-	SignInDir     string
-	SignInKeyring bool
-	LoginCommand  func(server string) string
-	// SessionDirs are the folders whose sessions a SystemToolbox shows.
-	SessionDirs []string
+	// Pinned refuses to start an MCP server once its program has changed since Load.
+	Pinned bool
+}
+
+// Describe is about tools that describe themselves.
+type Describe struct {
+	Timeout time.Duration     // 0 means exectool.DescribeTimeout
+	Slow    func(path string) // called for each tool that takes longer than a second, also concurrently; may be nil
+}
+
+// A Client is that of MCP servers.
+type Client struct {
+	// Version is the client's version that servers see.
+	Version string
+	// Log is called with each line that servers write besides their messages, also
+	// concurrently; nil drops them.
+	Log func(server, line string)
+	// Elicit answers servers that ask the person something (see mcpclient.Options);
+	// nil declines.
+	Elicit func(ctx context.Context, question mcpclient.Elicitation) (mcpclient.Answer, error)
+	// Servers are more servers of the root agent, as in an mcpServers object. They are
+	// those of the user, and in no lock.
+	Servers map[string]json.RawMessage
+}
+
+// SignIn is how to sign in to MCP servers.
+type SignIn struct {
+	Dir     string                     // where sign-ins are kept; with "" there are none
+	Keyring bool                       // encrypts them with keys in the system's keyring
+	Command func(server string) string // returns the command to sign in to a server; may be nil
+}
+
+// Sandboxing is about the sandboxes of this machine.
+type Sandboxing struct {
+	Ladder *sandbox.Ladder   // those that there are; nil is one without a helper
+	Note   func(line string) // called for each limit that they do not enforce, also concurrently; may be nil
 }
 
 // A ModelChoice replaces keys of agent files: flavor, modelUrl and modelName. An empty
@@ -170,30 +181,31 @@ type Node struct {
 	Tools []agent.ToolSpec
 	// Helpers are its sub-agents, sorted by slug.
 	Helpers []*Node
-	// Services are its toolboxes that call web services.
-	Services []*WebService
 
 	stack       []*Node // the nodes above, and this one
 	choice      ModelChoice
-	programs    []program
 	workDir     string // of its tools
 	level       policy.Set
-	policies    []*externalPolicy
-	configured  []server
-	remotes     []*Remote
-	acpAgents   []*ACPAgent
-	builtBoxes  []builtinBox
 	confinement *confinement
-	step        *step.Program     // its model; nil if that is another one
-	stamp       string            // of programs, if they are watched
-	set         *exectool.Toolset // of programs; nil if there are none
-	servers     []opened
-	protected   []protectable     // toolboxes
-	toolgroups  map[string]string // of the builtin tools that have one, by name
-	skillDirs   []*skillFolder
-	skills      []*skills.Skill // sorted
-	skillRoots  []string        // folders that its processes may read in any sandbox of its own
-	agentsFile  string          // AGENTS.md for the prompt
+	step        *step.Program // its model; nil if that is another one
+	sources     []source
+	executables *executables // one of sources
+
+	// Sources add to these when they are read,
+	readable []string // folders that its processes may read in any sandbox of its own
+
+	// and to these when they are opened.
+	toolgroups map[string]string // of the tools that have one, by name
+	live       []liveSet
+	protected  []protectable
+	boxes      []namedBox
+}
+
+// A liveSet is a toolset whose tools change.
+type liveSet struct {
+	agent.Toolset
+	toolgroup string // "": it is always active
+	prefix    string // begins the names of the tools
 }
 
 // A Source is an MCP server of an agent, or a toolbox of another program.
@@ -205,25 +217,11 @@ type Source struct {
 // Servers are n's MCP servers and toolboxes of other programs. Their toolsets stand in
 // this order at the end of Agent.Toolsets, behind that of executables and sub-agents.
 func (n *Node) Servers() []Source {
-	list := make([]Source, len(n.servers))
-	for i, s := range n.servers {
-		list[i] = Source{s.name, s.prefix}
+	var list []Source
+	for _, s := range n.servers() {
+		list = append(list, Source{s.Name, s.prefix()})
 	}
 	return list
-}
-
-// A program is an executable, or a folder of them, of an agent file.
-type program struct {
-	path, filter string
-	allowDash    bool
-	runner       *exectool.Runner // nil: it is here
-	words        []string         // of the runner, as in the file
-	kind         exectool.Kind
-	slug         string          // of an agent behind a runner
-	sandbox      *sandbox.Config // of the entry
-	toolgroup    string          // "": its tools are always active
-	refused      bool            // it must not be executed
-	name         string          // of the tool that a script of a skill is; "" for others
 }
 
 // Load reads the agent file at path and all that it names, describes its tools
@@ -231,24 +229,28 @@ type program struct {
 // problem in the root file itself, or a missing key in any file, is an error, a
 // *LoadError. Load always returns a tree, with all problems.
 //
-// First all files are read, then toolsets are made from their contents. A tree that
+// First all files are read, then the sources in them are opened. A tree that
 // differs from its lock or from what was trusted is a *DriftError. Differences in files
 // are found before anything is executed.
 func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
-	l := newLoader(opts)
-	if opts.Trusted != nil {
-		l.against = []baseline{{lock: opts.Trusted, dir: folderOf(path), name: "what was trusted", more: isYAML(path)}}
+	return newLoader(opts).load(ctx, path)
+}
+
+func (l *loader) load(ctx context.Context, path string) (*Tree, error) {
+	opts := &l.opts
+	if opts.Same.Trusted != nil {
+		l.against = []baseline{{lock: opts.Same.Trusted, dir: folderOf(path), name: "what was trusted", more: isYAML(path)}}
 	}
 	locked := path
 	if opts.Agent != "" {
 		locked += "#" + opts.Agent
 	}
-	if opts.Locked {
+	if opts.Same.Locked {
 		l.readLock(locked)
 	}
 	l.readAgent(path, opts.Agent, nil)
 	l.checkModels(path)
-	if l.needLock && l.lock == nil && !opts.Unlocked {
+	if l.needLock && l.lock == nil && !opts.Same.Unlocked {
 		l.readLock(locked)
 	}
 	if err := l.compare(path); err != nil {
@@ -266,10 +268,10 @@ func Load(ctx context.Context, path string, opts Options) (*Tree, error) {
 }
 
 func newLoader(opts Options) *loader {
-	l := &loader{opts: opts, tree: &Tree{ladder: opts.Ladder}, nodes: map[string]*Node{}, taken: map[string]LockedFile{}}
+	l := &loader{opts: opts, kinds: kinds(), tree: &Tree{ladder: opts.Sandbox.Ladder}, nodes: map[string]*Node{}, taken: map[string]LockedFile{}}
 	l.tree.survey = l.survey
-	if opts.CacheDir != "" {
-		l.valid = validFiles(filepath.Join(opts.CacheDir, "files"))
+	if opts.Folders.Cache != "" {
+		l.valid = validFiles(filepath.Join(opts.Folders.Cache, "files"))
 	}
 	l.opts.Keys = cmp.Or(opts.Keys, &config.Keys{})
 	for _, id := range l.opts.Keys.IDs() {
@@ -279,24 +281,9 @@ func newLoader(opts Options) *loader {
 	return l
 }
 
-// Close ends every process that the tree's toolsets started, and those that keep the
-// namespaces of its sandboxes.
-func (t *Tree) Close() error {
-	var g errgroup.Group
-	for _, n := range t.Nodes {
-		for _, s := range n.servers {
-			g.Go(func() error { return s.Close(context.Background()) })
-		}
-	}
-	err := g.Wait()
-	if t.ladder != nil {
-		t.ladder.Close()
-	}
-	return err
-}
-
 type loader struct {
 	opts    Options
+	kinds   []kind
 	tree    *Tree
 	nodes   map[string]*Node         // by nodeKey; nil for a file that is left out
 	valid   cachefile.Dir            // of agent files
@@ -346,7 +333,7 @@ func (l *loader) readAgent(path, slug string, above []*Node) *Node {
 	if file == nil {
 		return nil
 	}
-	n := &Node{File: file, toolgroups: map[string]string{}, stack: append(slices.Clone(above), nil)}
+	n := &Node{File: file, toolgroups: map[string]string{}, executables: &executables{}, confinement: &confinement{boxes: map[string]*sandbox.Box{}}, stack: append(slices.Clone(above), nil)}
 	n.stack[len(above)] = n
 	isRoot := len(above) == 0
 	ok = l.promptFile(n) && ok
@@ -377,14 +364,9 @@ func (l *loader) readAgent(path, slug string, above []*Node) *Node {
 	for _, pointer := range file.unsupportedKeys() {
 		l.report(file.problem(Warning, CodeLater, pointer, "this is left out: it is not supported yet"))
 	}
-	l.toolDirectory(n)
-	l.toolboxes(n)
-	l.mcpServers(n)
-	l.webServices(n)
-	l.sqlites(n)
-	l.skillSources(n)
-	l.readAgentsFile(n)
-	l.extraAgents(n)
+	for _, read := range l.kinds {
+		read(l, n)
+	}
 	return n
 }
 
@@ -414,49 +396,4 @@ func (l *loader) resolve(n *Node, pointer, path string, missing Severity) (strin
 	_, err := os.Stat(places[0])
 	l.report(n.File.problem(missing, CodePath, pointer, "%s: %s", named(places[0]), plain(err)))
 	return "", false
-}
-
-// build makes the toolsets of the files that were read. The tools of all nodes are
-// described at the same time.
-func (l *loader) build(ctx context.Context) {
-	l.redact = redact.New(l.tree.Secrets())
-	l.fetchSkills(ctx)
-	l.confine()
-	var g errgroup.Group
-	g.SetLimit(8)
-	found := make([]*exectool.Toolset, len(l.tree.Nodes))
-	var far errgroup.Group // without a limit: another side may take long to answer
-	for i, n := range l.tree.Nodes {
-		describe := g.Go
-		if slices.ContainsFunc(n.programs, func(p program) bool { return p.runner != nil }) {
-			describe = far.Go
-		}
-		describe(func() error {
-			if n.File.Spec.Watch {
-				n.stamp = exectool.Stamp(n.permitted()) // before it may change
-			}
-			found[i] = l.executables(ctx, n)
-			l.openPolicies(ctx, n)
-			return nil
-		})
-	}
-	for _, n := range l.tree.Nodes {
-		for _, r := range n.remotes {
-			far.Go(func() error { l.describeRemote(ctx, r); return nil })
-		}
-	}
-	g.Wait() // no function fails
-	far.Wait()
-	for i, n := range l.tree.Nodes {
-		n.set = found[i]
-		l.grant(n)
-		for i := range n.configured {
-			s := &n.configured[i]
-			s.client.Env, s.client.Sandbox = l.serverEnviron(n, *s), n.confinedServer(*s)
-			n.servers = append(n.servers, opened{mcpclient.Open(s.client, l.clientOptions(n, *s)), s.Name, s.prefix(), s.pointer, s.group})
-		}
-		l.equip(n, n.set)
-		l.sandboxNames(n)
-	}
-	l.protect(found)
 }

@@ -464,7 +464,7 @@ func TestDescriptionsAreCached(t *testing.T) {
 echo x >> count
 echo '{"slug":"counted","description":"d","args":[]}'
 `)
-	opts := agentfile.Options{CacheDir: t.TempDir(), Environ: os.Environ()}
+	opts := agentfile.Options{Folders: agentfile.Folders{Cache: t.TempDir()}, Environ: os.Environ()}
 	for range 3 {
 		if _, err := agentfile.Load(t.Context(), "agent.json", opts); err != nil {
 			t.Fatal(err)

@@ -268,18 +268,18 @@ func (t *Tree) Lock(ctx context.Context) (*Lock, error) {
 	}
 	var g errgroup.Group
 	for _, n := range t.Nodes {
-		for _, s := range n.servers {
-			g.Go(func() error { s.Start(); _, err := s.Tools(ctx); return err })
+		for _, s := range n.servers() {
+			g.Go(func() error { s.set.Start(); _, err := s.set.Tools(ctx); return err })
 		}
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
 	for _, n := range t.Nodes {
-		for _, s := range n.servers {
-			key := n.lockKey(dir, s.name)
+		for _, s := range n.servers() {
+			key := n.lockKey(dir, s.Name)
 			locked := lock.Servers[key]
-			if err := locked.list(ctx, s); err != nil {
+			if err := locked.list(ctx, s.set); err != nil {
 				return nil, err
 			}
 			lock.Servers[key] = locked
@@ -323,10 +323,7 @@ func canonical(text json.RawMessage) json.RawMessage {
 
 // describe adds the digests of the descriptions of n's tools.
 func (n *Node) describe(lock *Lock, dir string) {
-	if n.set == nil {
-		return
-	}
-	for _, t := range n.set.List() {
+	for _, t := range n.executables.list() {
 		sum := sha256.Sum256(t.Raw())
 		digest := exectool.DigestSum(sum[:])
 		if src := t.Source(); src.Runner != nil {

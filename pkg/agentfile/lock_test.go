@@ -77,13 +77,13 @@ func TestProgramsInPathAreLockedAndNotTrusted(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho other\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	opts.Trusted = lock
+	opts.Same.Trusted = lock
 	tree, err := agentfile.Load(context.Background(), file, opts)
 	if err != nil {
 		t.Errorf("Load of a trusted tree = %v", err)
 	}
 	tree.Close()
-	opts.Trusted, opts.Locked = nil, true
+	opts.Same.Trusted, opts.Same.Locked = nil, true
 	_, err = agentfile.Load(context.Background(), file, opts)
 	drift, ok := errors.AsType[*agentfile.DriftError](err)
 	if !ok || !cmp.Equal(drift.Changes, []string{"changed: program interpreter"}) {
@@ -100,7 +100,7 @@ func TestAChangedAgentFileIsNotInterpreted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	opts.Trusted = lock
+	opts.Same.Trusted = lock
 	tree, err := agentfile.Load(context.Background(), file, opts)
 	drift, ok := errors.AsType[*agentfile.DriftError](err)
 	if want := []string{"changed: agent agent.json", "changed: tool hi.sh"}; !ok || !cmp.Equal(drift.Changes, want) {
@@ -195,7 +195,7 @@ func TestAToolThatChangesDuringLoadingIsRefused(t *testing.T) {
 		// It waits until the other one has been described.
 		"tools/b.sh": strings.Replace(strings.Replace(quiet, "SLUG", "b", 1), "{ echo", "{ [ -e TREE/evil ] && { until [ -e TREE/described ]; do sleep 0.01; done; cat TREE/evil > TREE/tools/a.sh; }; echo", 1),
 	})
-	file, opts := filepath.Join(dir, "agent.json"), agentfile.Options{Environ: []string{"PATH=/usr/bin:/bin"}, Locked: true}
+	file, opts := filepath.Join(dir, "agent.json"), agentfile.Options{Environ: []string{"PATH=/usr/bin:/bin"}, Same: agentfile.Same{Locked: true}}
 	tree, err := agentfile.Load(t.Context(), file, agentfile.Options{Environ: opts.Environ})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/schema"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -98,11 +99,11 @@ func (l *loader) compareTools(ctx context.Context, path string) error {
 	var mu sync.Mutex
 	var g errgroup.Group
 	for _, n := range l.tree.Nodes {
-		for _, s := range n.servers {
+		for _, s := range n.servers() {
 			g.Go(func() error {
-				key := n.lockKey(dir, s.name)
+				key := n.lockKey(dir, s.Name)
 				var listed LockedServer
-				if s.toolgroup != "" || listed.list(ctx, s) != nil {
+				if s.group != "" || listed.list(ctx, s.set) != nil {
 					return nil
 				}
 				was := l.lock.Servers[key]
@@ -150,12 +151,13 @@ func (t *lockedFile) Call(ctx context.Context, inv *agent.Invocation) (agent.Res
 }
 
 // checked returns the toolset of an MCP server of n.
-func (l *loader) checked(n *Node, s opened) agent.Toolset {
+func (l *loader) checked(n *Node, s *server) agent.Toolset {
 	if l.lock == nil {
-		return &checked{serverTools: s.Toolset}
+		return &checked{serverTools: s.set, check: schema.Checked}
 	}
-	key := n.lockKey(folderOf(l.tree.Nodes[0].File.Path), s.name)
-	return &checked{serverTools: &lockedServer{Toolset: s.Toolset, key: key, lock: l.lock.Servers[key]}}
+	key := n.lockKey(folderOf(l.tree.Nodes[0].File.Path), s.Name)
+	locked := &lockedServer{Toolset: s.set, key: key, lock: l.lock.Servers[key]}
+	return &checked{serverTools: locked, check: func(t agent.Tool) agent.Tool { return schema.Checked(&lockedCall{t, locked}) }}
 }
 
 // A lockedServer offers the tools of an MCP server that match the lock.
@@ -163,31 +165,19 @@ type lockedServer struct {
 	*mcpclient.Toolset
 	key  string
 	lock LockedServer
-
-	mu    sync.Mutex
-	tools map[agent.Tool]agent.Tool // by those of Toolset
 }
 
 // Tools implements agent.Toolset. The error lists how the tools differ from the lock.
-func (s *lockedServer) Tools(ctx context.Context) ([]agent.Tool, error) {
+func (s *lockedServer) Tools(ctx context.Context) (kept []agent.Tool, err error) {
 	tools, err := s.Toolset.Tools(ctx)
 	now := LockedServer{Instructions: s.lock.Instructions, Tools: map[string]LockedTool{}}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var kept []agent.Tool
-	known := map[agent.Tool]agent.Tool{}
 	for _, t := range tools {
 		name := t.Spec().Name
 		now.Tools[name] = lockedTool(t.Spec())
-		if !s.same(name, now.Tools[name]) {
-			continue
+		if s.same(name, now.Tools[name]) {
+			kept = append(kept, t)
 		}
-		if known[t] = s.tools[t]; known[t] == nil {
-			known[t] = &lockedCall{t, s}
-		}
-		kept = append(kept, known[t])
 	}
-	s.tools = known
 	if err != nil && len(tools) == 0 {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/toolbox/companion"
 	"github.com/agents-exe/agents/pkg/toolbox/lua"
-	"github.com/agents-exe/agents/pkg/toolname"
 )
 
 // lua opens a LuaToolbox, whose scripts the program agents-toolbox runs. If programs are not
@@ -26,13 +25,14 @@ func (l *loader) lua(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 		FileSandbox             json.RawMessage
 		Sandbox                 *sandbox.Config
 	}
-	if err := box.read(&c); err != nil {
+	if err := box.settings(&c); err != nil {
+		return nil, err
+	}
+	if err := box.valid(c.Name); err != nil {
 		return nil, err
 	}
 	const most = 1 << 20 // MB, and seconds
 	switch {
-	case !toolname.Valid(c.Name):
-		return nil, fmt.Errorf("the name %q of a %s is not valid: use letters, digits, _ and -", c.Name, box.Tag)
 	case c.MaxMemoryMB < 0, c.MaxMemoryMB > most, c.MaxExecutionTimeSeconds < 0, c.MaxExecutionTimeSeconds > most, c.MaxInstructions < 0:
 		return nil, fmt.Errorf("a limit of the %s %q is out of range: it is negative or too large", box.Tag, c.Name)
 	case len(c.AllowedHosts) > 0 || len(c.FileSandbox) > 0:
@@ -53,9 +53,7 @@ func (l *loader) lua(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	}
 	request, err := json.Marshal(companion.Request{Version: companion.Version, Settings: settings})
 	opts.Command = process.Command{Path: program, Args: []string{"lua"}, Dir: n.workDir, Env: []string{companion.Variable + "=" + string(request)}}
-	confined := n.confinement.box("lua", c.Sandbox, false)
-	n.builtBoxes = append(n.builtBoxes, builtinBox{"lua", confined})
-	if confined != nil {
+	if confined := n.box("lua", c.Sandbox); confined != nil {
 		opts.Command.Sandbox, opts.Permits = confined, confined.String()
 	}
 	return lua.Open(opts), err

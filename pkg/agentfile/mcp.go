@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/agents-exe/agents/pkg/sandbox"
 	"maps"
 	"net/url"
 	"path/filepath"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/mcpclient"
-	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/signin"
 	"github.com/agents-exe/agents/pkg/toolbox/companion"
 	"github.com/agents-exe/agents/pkg/toolenv"
@@ -27,19 +27,67 @@ import (
 // tagHTTP is the tag of servers that are reached over HTTP.
 const tagHTTP = "McpHttp"
 
-// A server is an MCP server of an agent file and where it is named.
+// An MCPServer is a source of tools: a program that speaks MCP on its standard
+// input and output, or an address.
+type MCPServer struct {
+	Tag                 string            `json:"tag"` // McpSimpleBinary or McpHttp
+	Name                string            `json:"name"`
+	Executable          string            `json:"executable"`
+	Args                []string          `json:"args"`
+	Env                 map[string]string `json:"env"`
+	Cwd                 string            `json:"cwd"`
+	ToolEnv             []string          `json:"toolEnv"`
+	URL                 string            `json:"url"`
+	Headers             map[string]string `json:"headers"`
+	OAuth               *OAuth            `json:"oauth"`
+	TimeoutSeconds      float64           `json:"timeoutSeconds"`
+	StartTimeoutSeconds float64           `json:"startTimeoutSeconds"`
+	PollSeconds         float64           `json:"pollSeconds"`
+	Protocol            string            `json:"protocol"`
+	Tools               []string          `json:"tools"`
+	Roots               []string          `json:"roots"`
+	Sampling            bool              `json:"sampling"`
+	ShareContext        bool              `json:"shareContext"`
+	Disabled            bool              `json:"disabled"`
+	Sandbox             *sandbox.Config   `json:"sandbox"`
+	Activation          json.RawMessage   `json:"activation"`
+
+	// Of an entry of a mcpServers object as other MCP clients write it: its key,
+	// what of it is not read, and why it cannot be used at all.
+	key     string
+	unread  []string
+	invalid error
+}
+
+// pastedServers reads mcpServers as other MCP clients write it. Sampling is allowed
+// here, since this is an agent file.
+func pastedServers(entries map[string]any) []MCPServer {
+	raw := map[string]json.RawMessage{}
+	for name, entry := range entries {
+		raw[name], _ = json.Marshal(entry) // it came from JSON
+	}
+	servers := clientServers(raw)
+	for i := range servers {
+		entry, _ := entries[servers[i].key].(map[string]any)
+		servers[i].Sampling = entry["sampling"] == true
+	}
+	return servers
+}
+
+// A server is an MCP server of an agent file, or a toolbox that agents-toolbox serves.
 type server struct {
 	MCPServer
 	pointer string // in the agent file
 	dir     string // what its paths are relative to
 	client  mcpclient.Server
 	file    string // begins messages: the file of mcpConfigFiles that names it, or ""
-	group   string // see opened
+	group   string // the toolgroup; "": it is always active
 	// settings are those of a toolbox that agents-toolbox serves; nil for an MCP server.
 	settings json.RawMessage
 	uncached bool // its list of tools is not cached
-	given    bool // it is one of Options.MCPServers
+	given    bool // it is one of Options.Client.Servers
 	signIn   *signin.Server
+	set      *mcpclient.Toolset // nil until it is opened
 }
 
 // prefix begins the names of the server's tools.
@@ -50,28 +98,58 @@ func (s *server) prefix() string {
 	return toolname.Join("mcp", s.Name) + "_"
 }
 
-// An opened server knows where it is named.
-type opened struct {
-	*mcpclient.Toolset
-	name      string
-	prefix    string // of the names of its tools
-	pointer   string
-	toolgroup string // "": it is always active
+// servers are those of n that are open.
+func (n *Node) servers() []*server {
+	return slices.DeleteFunc(sourcesOf[*server](n), func(s *server) bool { return s.set == nil })
+}
+
+func (s *server) survey(sv *surveyor, n *Node) {
+	if s.settings != nil || s.given {
+		return // the settings are in the agent file, and what it serves is compared later
+	}
+	locked := LockedServer{URL: s.client.URL}
+	if s.Executable != "" {
+		sv.later(func() {
+			sv.command(append([]string{s.client.Executable}, s.Args...), sv.serverEnviron(n, s), s.client.Dir)
+		})
+		locked.Command = append([]string{s.Executable}, s.Args...)
+	}
+	sv.lock.Servers[n.lockKey(sv.dir, s.Name)] = locked
+}
+
+func (s *server) files() []string { return s.client.Programs() }
+
+// open makes the toolset of the server, which starts it when its tools are first asked for.
+func (s *server) open(l *loader, n *Node) []agent.Tool {
+	s.client.Env = l.serverEnviron(n, s)
+	if box := n.confinement.box("", s.Sandbox, false); box != nil {
+		s.client.Sandbox = box
+	}
+	s.set = mcpclient.Open(s.client, l.clientOptions(n, s))
+	n.live = append(n.live, liveSet{l.checked(n, s), s.group, s.prefix()})
+	return nil
+}
+
+func (s *server) close() error {
+	if s.set == nil {
+		return nil
+	}
+	return s.set.Close(context.Background())
 }
 
 // mcpServers reads the MCP servers of n.
 func (l *loader) mcpServers(n *Node) {
-	var list []server
+	var list []*server
 	for i, s := range n.File.Spec.MCPServers {
 		at := cmp.Or(strings.NewReplacer("~", "~0", "/", "~1").Replace(s.key), strconv.Itoa(i))
-		list = append(list, server{MCPServer: s, pointer: n.File.at("mcpServers") + "/" + at, dir: filepath.Dir(n.File.Path)})
+		list = append(list, &server{MCPServer: s, pointer: n.File.at("mcpServers") + "/" + at, dir: filepath.Dir(n.File.Path)})
 	}
 	for i, path := range n.File.Spec.MCPConfigs {
 		list = append(list, l.mcpConfig(n, fmt.Sprintf("%s/%d", n.File.at("mcpConfigFiles"), i), path)...)
 	}
 	if len(n.stack) == 1 {
-		for _, s := range clientServers(l.opts.MCPServers) {
-			list = append(list, server{MCPServer: s, given: true, dir: l.opts.WorkDir})
+		for _, s := range clientServers(l.opts.Client.Servers) {
+			list = append(list, &server{MCPServer: s, given: true, dir: l.opts.WorkDir})
 		}
 	}
 	seen := map[string]bool{}
@@ -91,26 +169,64 @@ func (l *loader) mcpServers(n *Node) {
 		}
 		seen[s.Name] = true
 		var err error
-		if s.client, err = l.client(&s); err != nil {
+		if s.client, err = l.client(s); err != nil {
 			l.report(n.File.problem(LeftOut, CodeServer, s.pointer, "server %s: %s", s.Name, err))
 			continue
 		}
 		s.group = l.toolgroup(n, s.pointer, s.Activation)
-		n.configured = append(n.configured, s)
+		n.add(s)
 	}
 }
 
+// companion adds s to the servers of n: a toolbox of the agent file that the program
+// agents-toolbox serves over MCP, with the given settings, which may contain secrets. It is
+// started, called, sandboxed and stopped like an MCP server of the file. Its name, followed by
+// an underscore, begins the names of the tools. If there is no program that serves it, the
+// toolbox is left out with a problem.
+//
+// The list of tools is cached under s.client.Identity, which is usually the settings that are not
+// secret, unless s.uncached is set because the list may change at any time.
+func (l *loader) companion(n *Node, s *server, toolbox string, settings any) {
+	leaveOut := func(code Code, format string, args ...any) {
+		l.report(n.File.problem(LeftOut, code, s.pointer, "this is left out: "+format, args...))
+	}
+	text, err := json.Marshal(settings)
+	if err == nil {
+		s.settings, err = json.Marshal(companion.Request{Version: companion.Version, Settings: text})
+	}
+	if err != nil {
+		leaveOut(CodeSchema, "%s", err)
+		return
+	}
+	if slices.ContainsFunc(sourcesOf[*server](n), func(other *server) bool { return other.Name == s.Name }) {
+		leaveOut(CodeCollision, "another toolbox or MCP server of this agent is also named %q", s.Name)
+		return
+	}
+	if l.opts.Companion == nil {
+		return // nothing is started
+	}
+	c := &s.client
+	if c.Executable, err = l.opts.Companion(companion.Program); err != nil {
+		leaveOut(CodeProgram, "%s", err)
+		return
+	}
+	s.group = l.toolgroup(n, s.pointer, s.Activation)
+	c.Name, c.Called, c.Args, c.Dir, c.Keys = s.Name, "toolbox", []string{toolbox}, n.workDir, true
+	c.CallTimeout = cmp.Or(c.CallTimeout, seconds(n.File.Spec.ToolTimeoutSeconds))
+	n.add(s)
+}
+
 // clientOptions says what the client of s may do.
-func (l *loader) clientOptions(n *Node, s server) mcpclient.Options {
+func (l *loader) clientOptions(n *Node, s *server) mcpclient.Options {
 	opts := mcpclient.Options{
-		Name: toolname.Join, ClientVersion: l.opts.Version, SpoolDir: l.opts.OutputDir,
-		Elicit: l.opts.Elicit, Redact: l.redact, Pinned: l.opts.Pinned || l.lock != nil,
+		Name: toolname.Join, ClientVersion: l.opts.Client.Version, SpoolDir: l.opts.Folders.Outputs,
+		Elicit: l.opts.Client.Elicit, Redact: l.redact, Pinned: l.opts.Same.Pinned || l.lock != nil,
 	}
-	if l.opts.CacheDir != "" && l.lock == nil && !s.uncached { // a lock is compared with what the server says now
-		opts.CacheDir = filepath.Join(l.opts.CacheDir, "mcp")
+	if l.opts.Folders.Cache != "" && l.lock == nil && !s.uncached { // a lock is compared with what the server says now
+		opts.CacheDir = filepath.Join(l.opts.Folders.Cache, "mcp")
 	}
-	if l.opts.Log != nil {
-		opts.Log = func(line string) { l.opts.Log(s.Name, line) }
+	if l.opts.Client.Log != nil {
+		opts.Log = func(line string) { l.opts.Client.Log(s.Name, line) }
 	}
 	if s.settings != nil {
 		opts.Name = func(_, slug string) string { return slug }
@@ -150,7 +266,7 @@ func (l *loader) client(s *server) (mcpclient.Server, error) {
 }
 
 // serverEnviron is the environment of a server that is a program.
-func (l *loader) serverEnviron(n *Node, s server) []string {
+func (l *loader) serverEnviron(n *Node, s *server) []string {
 	if s.Tag == tagHTTP {
 		return nil
 	}
@@ -211,6 +327,7 @@ func absolute(dir, path string) string {
 // wrapped once, so that its schema is compiled once.
 type checked struct {
 	serverTools
+	check func(agent.Tool) agent.Tool
 	mu    sync.Mutex
 	tools map[agent.Tool]agent.Tool
 }
@@ -232,7 +349,7 @@ func (c *checked) Tools(ctx context.Context) ([]agent.Tool, error) {
 	for i, t := range tools {
 		list[i] = c.tools[t]
 		if list[i] == nil {
-			list[i] = schema.Checked(t)
+			list[i] = c.check(t)
 		}
 		now[t] = list[i]
 	}
@@ -246,10 +363,10 @@ func (t *Tree) Connect(ctx context.Context) {
 	var mu sync.Mutex
 	var g errgroup.Group
 	for _, n := range t.Nodes {
-		for _, s := range n.servers {
+		for _, s := range n.servers() {
 			g.Go(func() error {
-				s.Start()
-				tools, err := s.Tools(ctx)
+				s.set.Start()
+				tools, err := s.set.Tools(ctx)
 				mu.Lock()
 				defer mu.Unlock()
 				for _, tool := range tools {

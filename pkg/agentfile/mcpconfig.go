@@ -17,7 +17,7 @@ import (
 
 // mcpConfig reads a file of servers as other MCP clients have it, and reports what of
 // it is not supported.
-func (l *loader) mcpConfig(n *Node, pointer, name string) []server {
+func (l *loader) mcpConfig(n *Node, pointer, name string) []*server {
 	path, ok := l.resolve(n, pointer, name, LeftOut)
 	if !ok {
 		return nil
@@ -39,9 +39,9 @@ func (l *loader) mcpConfig(n *Node, pointer, name string) []server {
 		problem(LeftOut, "%s", err)
 		return nil
 	}
-	var list []server
+	var list []*server
 	for _, s := range clientServers(entries) {
-		list = append(list, server{MCPServer: s, pointer: pointer, dir: filepath.Dir(path), file: path + ": "})
+		list = append(list, &server{MCPServer: s, pointer: pointer, dir: filepath.Dir(path), file: path + ": "})
 	}
 	return list
 }

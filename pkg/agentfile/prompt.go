@@ -25,11 +25,11 @@ func noPrompt(format string, args ...any) error { return &PromptError{fmt.Sprint
 func (t *Tree) Prompt(ctx context.Context, name string, args map[string]string) ([]agent.Message, error) {
 	root := t.Nodes[0]
 	var servers []string
-	for _, s := range root.servers {
-		if short, ok := strings.CutPrefix(name, s.name+"/"); ok {
+	for _, s := range root.servers() {
+		if short, ok := strings.CutPrefix(name, s.Name+"/"); ok {
 			return s.prompt(ctx, short, args)
 		}
-		servers = append(servers, s.name)
+		servers = append(servers, s.Name)
 	}
 	if len(servers) == 0 {
 		return nil, noPrompt("agent %s has no MCP servers", root.Agent.Slug)
@@ -42,21 +42,21 @@ func (t *Tree) Prompt(ctx context.Context, name string, args map[string]string) 
 }
 
 // prompt returns the messages of a prompt of the server.
-func (s opened) prompt(ctx context.Context, name string, args map[string]string) ([]agent.Message, error) {
-	prompts, err := s.Prompts(ctx)
+func (s *server) prompt(ctx context.Context, name string, args map[string]string) ([]agent.Message, error) {
+	prompts, err := s.set.Prompts(ctx)
 	i := slices.IndexFunc(prompts, func(p mcpclient.Prompt) bool { return p.Name == name })
 	switch {
 	case i < 0 && err != nil:
 		return nil, err
 	case i < 0:
-		return nil, noPrompt("MCP server %s has no prompt %q%s", s.name, name, promptList(prompts))
+		return nil, noPrompt("MCP server %s has no prompt %q%s", s.Name, name, promptList(prompts))
 	}
 	if err := fits(&prompts[i], args); err != nil {
 		return nil, err
 	}
-	messages, err := s.Toolset.Prompt(ctx, name, args)
+	messages, err := s.set.Prompt(ctx, name, args)
 	if err == nil && len(messages) == 0 {
-		err = fmt.Errorf("MCP server %s: prompt %s: it has no messages", s.name, name)
+		err = fmt.Errorf("MCP server %s: prompt %s: it has no messages", s.Name, name)
 	}
 	return messages, err
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/a2aclient"
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/cachefile"
 	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/agents-exe/agents/pkg/httphost"
@@ -35,6 +36,7 @@ type Remote struct {
 	Agent    string `json:"agent"` // its slug
 	APIKeyID string `json:"apiKeyId"`
 
+	passive
 	a2a    *a2aclient.Agent // of an agent with TagA2A
 	server *remote.Server   // of the others
 	known  *remote.Description
@@ -164,15 +166,21 @@ func (l *loader) remote(n *Node, tag string, r Remote, at Problem) {
 	} else {
 		r.server = &remote.Server{URL: r.URL, Token: token}
 	}
-	n.remotes = append(n.remotes, &r)
+	n.add(&r)
 }
 
-// describeRemote asks the server of r what its agent does. If it does not answer, what it
-// said before counts.
-func (l *loader) describeRemote(ctx context.Context, r *Remote) {
+func (r *Remote) survey(s *surveyor, n *Node) {
+	s.lock.Servers[n.lockKey(s.dir, "agent "+r.Agent)] = LockedServer{URL: r.URL}
+}
+
+func (r *Remote) far() bool { return true }
+
+// describe asks the server what its agent does. If it does not answer, what it said before
+// counts.
+func (r *Remote) describe(ctx context.Context, l *loader, _ *Node) {
 	kept := cachefile.Dir{Suffix: ".agent", Version: "agent 1", MaxBytes: maxRemote, MaxAge: freshRemote}
-	if l.opts.CacheDir != "" && l.lock == nil {
-		kept.Path = filepath.Join(l.opts.CacheDir, "remote")
+	if l.opts.Folders.Cache != "" && l.lock == nil {
+		kept.Path = filepath.Join(l.opts.Folders.Cache, "remote")
 	}
 	key := r.URL + " " + r.Agent
 	if r.a2a != nil {
@@ -188,7 +196,7 @@ func (l *loader) describeRemote(ctx context.Context, r *Remote) {
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, remoteAnswer, fmt.Errorf("no answer within %s", remoteAnswer))
 	defer cancel()
-	known, err := r.describe(limited)
+	known, err := r.ask(limited)
 	kept.MaxAge = staleRemote
 	r.at.Code = CodeStart
 	switch {
@@ -207,8 +215,8 @@ func (l *loader) describeRemote(ctx context.Context, r *Remote) {
 	}
 }
 
-// describe asks the agent itself.
-func (r *Remote) describe(ctx context.Context) (*remote.Description, error) {
+// ask asks the agent itself.
+func (r *Remote) ask(ctx context.Context) (*remote.Description, error) {
 	if r.a2a == nil {
 		return r.server.Describe(ctx, r.Agent)
 	}
@@ -216,19 +224,17 @@ func (r *Remote) describe(ctx context.Context) (*remote.Description, error) {
 	return &remote.Description{Name: r.Agent, Description: text, Schema: r.a2a.Spec().Schema}, err
 }
 
-// farAgents are the agents of n that are on servers.
-func (l *loader) farAgents(n *Node) []expert {
-	var list []expert
-	for _, r := range n.remotes {
-		if r.at.Message != "" {
-			l.report(r.at)
-		}
-		if r.known != nil && r.a2a != nil {
-			r.a2a.Description = r.known.Description
-			list = append(list, expert{schema.Checked(r.a2a), r.Agent})
-		} else if r.known != nil {
-			list = append(list, expert{&remote.Agent{Server: r.server, Description: r.known, Name: toolname.Join("expert", r.Agent)}, r.Agent})
-		}
+// open returns the agent as a tool, if it is known what it does.
+func (r *Remote) open(l *loader, _ *Node) []agent.Tool {
+	if r.at.Message != "" {
+		l.report(r.at)
 	}
-	return list
+	switch {
+	case r.known == nil:
+		return nil
+	case r.a2a != nil:
+		r.a2a.Description = r.known.Description
+		return []agent.Tool{expert{schema.Checked(r.a2a), r.Agent}}
+	}
+	return []agent.Tool{expert{&remote.Agent{Server: r.server, Description: r.known, Name: toolname.Join("expert", r.Agent)}, r.Agent}}
 }

@@ -46,20 +46,22 @@ func (l *loader) rights(n *Node) bool {
 		}
 		set.Rules = append(set.Rules, rule)
 	}
-	for i, name := range s.Policy {
-		pointer := fmt.Sprintf("%s/%d", f.at("policy"), i)
-		if len(s.Policy) == 1 {
-			pointer = f.at("policy")
+	var external Paths
+	f.Part("policy", &external)
+	for i, name := range external {
+		pointer := f.at("policy")
+		if len(external) > 1 {
+			pointer = fmt.Sprintf("%s/%d", pointer, i)
 		}
 		path, found := l.resolve(n, pointer, name, n.unusable())
 		if ok = ok && found; found {
-			n.policies = append(n.policies, &externalPolicy{path: path})
+			n.add(newPolicy(path, KindPolicy))
 		}
 	}
 	if len(n.stack) == 1 {
 		r := &l.opts.Rights
 		for _, path := range r.Policies {
-			n.policies = append(n.policies, &externalPolicy{path: path})
+			n.add(newPolicy(path, KindProgram))
 		}
 		set.Rules = append(set.Rules, r.Rules...)
 		if set.Approval = set.Approval.Stricter(r.Approval); r.Chosen != "" {
@@ -75,9 +77,9 @@ func (l *loader) rights(n *Node) bool {
 
 // Policies are the paths of the external policies of n.
 func (n *Node) Policies() []string {
-	paths := make([]string, len(n.policies))
-	for i, p := range n.policies {
-		paths[i] = p.path
+	var paths []string
+	for _, p := range sourcesOf[*externalPolicy](n) {
+		paths = append(paths, p.path)
 	}
 	return paths
 }
@@ -122,15 +124,16 @@ func (t *Tree) nameTools() {
 
 // grant gives n's agent its rights.
 func (l *loader) grant(n *Node) {
-	n.level.Policy = len(n.policies) > 0
+	external := sourcesOf[*externalPolicy](n)
+	n.level.Policy = len(external) > 0
 	if n.level.Empty() {
 		return
 	}
 	var policies []policy.Policy
-	for _, p := range n.policies {
+	for _, p := range external {
 		policies = append(policies, p)
-		if p.err != nil {
-			l.report(Problem{Severity: LeftOut, Code: CodeRights, File: p.path, Message: "every call is denied: " + p.err.Error()})
+		if p.Err != nil {
+			l.report(Problem{Severity: LeftOut, Code: CodeRights, File: p.path, Message: "every call is denied: " + p.Err.Error()})
 		}
 	}
 	rights, err := policy.New(n.level, policies...)

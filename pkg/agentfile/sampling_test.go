@@ -178,7 +178,7 @@ func TestRoots(t *testing.T) {
 		l := &loader{}
 		s := server{dir: "/files"}
 		s.Roots = c.roots
-		opts := l.clientOptions(&Node{workDir: "/work"}, s)
+		opts := l.clientOptions(&Node{workDir: "/work"}, &s)
 		if got := fmt.Sprint(opts.Roots); got != c.want {
 			t.Errorf("%s: roots are %s, want %s", name, got, c.want)
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/agents-exe/agents/pkg/exectool"
-	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/toolenv"
 )
@@ -29,22 +28,20 @@ type confinement struct {
 // confine determines the sandboxes of each agent: its own, and those of all agents above
 // it, regardless of which one calls.
 func (l *loader) confine() {
+	unopened := sync.OnceValue(l.decisive)
 	for _, n := range l.tree.Nodes {
-		if n.confinement == nil {
-			n.confinement = &confinement{boxes: map[string]*sandbox.Box{}}
-		}
 		dir, err := filepath.Abs(n.workDir)
 		if err != nil {
 			dir = n.workDir // and every path in it is missing
 		}
 		n.confinement.place = sandbox.Place{Dir: dir, Home: toolenv.Lookup(l.opts.Environ, "HOME"), Environ: l.opts.Environ,
-			Ladder: l.opts.Ladder, Log: l.note}
+			Ladder: l.opts.Sandbox.Ladder, Log: l.note}
 		n.confinement.place.Secrets = l.secretFiles(dir)
 		n.confinement.place.Protected = func() []string {
 			if paths := l.paths.Load(); paths != nil {
 				return *paths
 			}
-			return l.decisive(nil)
+			return unopened()
 		}
 		if n.File.Spec.Sandbox == nil {
 			continue
@@ -52,7 +49,7 @@ func (l *loader) confine() {
 		n.confinement.own = *n.File.Spec.Sandbox
 		above := n.confinement.own.At(dir)
 		if n.confinement.own.Read != nil {
-			n.confinement.own.Read = slices.Concat(n.confinement.own.Read, n.skillRoots)
+			n.confinement.own.Read = slices.Concat(n.confinement.own.Read, n.readable)
 		}
 		seen := map[*Node]bool{n: true}
 		var below func(n *Node)
@@ -62,9 +59,6 @@ func (l *loader) confine() {
 					continue
 				}
 				seen[h] = true
-				if h.confinement == nil {
-					h.confinement = &confinement{boxes: map[string]*sandbox.Box{}}
-				}
 				h.confinement.above = append(h.confinement.above, above)
 				below(h)
 			}
@@ -81,9 +75,9 @@ func (l *loader) confine() {
 func (l *loader) sandboxRunners(n *Node) {
 	c := n.confinement
 	required := c.own.Required || slices.ContainsFunc(c.above, func(above sandbox.Config) bool { return above.Required })
-	for i := range n.programs {
-		p := &n.programs[i]
-		if p.runner == nil || p.sandbox != nil || !required && n.File.Spec.Sandbox == nil {
+	for i := range n.executables.programs {
+		p := &n.executables.programs[i]
+		if p.Runner == nil || p.sandbox != nil || !required && n.File.Spec.Sandbox == nil {
 			continue
 		}
 		p.refused = required
@@ -91,7 +85,7 @@ func (l *loader) sandboxRunners(n *Node) {
 		if required {
 			severity, why = LeftOut, `it is left out, because the sandbox of the agent or of a caller is required and does not hold for it; an entry of bashToolboxes can have a "sandbox" of its own`
 		}
-		l.report(n.File.problem(severity, CodeSandbox, n.File.at("sandbox"), "%s runs elsewhere, by its runner: %s", p.path, why))
+		l.report(n.File.problem(severity, CodeSandbox, n.File.at("sandbox"), "%s runs elsewhere, by its runner: %s", p.Path, why))
 	}
 }
 
@@ -103,15 +97,15 @@ func (l *loader) sandboxNames(n *Node) {
 		base := filepath.Base(file)
 		known = append(known, base, strings.TrimSuffix(base, filepath.Ext(base)))
 	}
-	if n.set != nil {
-		for _, t := range n.set.List() {
-			add(t.File())
-		}
-		for _, p := range n.set.Problems() { // which say what else is wrong
+	for _, t := range n.executables.list() {
+		add(t.File())
+	}
+	if n.executables.set != nil {
+		for _, p := range n.executables.set.Problems() { // which say what else is wrong
 			add(p.Path)
 		}
 	}
-	for _, b := range n.builtBoxes {
+	for _, b := range n.boxes {
 		add(b.of)
 	}
 	check := func(pointer string, c *sandbox.Config) {
@@ -133,11 +127,11 @@ func (l *loader) sandboxNames(n *Node) {
 
 // note passes a line about sandboxes to the person, once.
 func (l *loader) note(line string) {
-	if l.opts.Note == nil {
+	if l.opts.Sandbox.Note == nil {
 		return
 	}
 	if _, said := l.noted.LoadOrStore(line, true); !said {
-		l.opts.Note(line)
+		l.opts.Sandbox.Note(line)
 	}
 }
 
@@ -168,7 +162,7 @@ func (c *confinement) box(file string, extra *sandbox.Config, outside bool) *san
 // confined is the sandbox of p's executables, for their toolset.
 func (n *Node) confined(p program) func(file string) exectool.Sandbox {
 	return func(file string) exectool.Sandbox {
-		if box := n.confinement.box(file, p.sandbox, p.runner != nil); box != nil {
+		if box := n.confinement.box(file, p.sandbox, p.Runner != nil); box != nil {
 			return box
 		}
 		return nil
@@ -182,9 +176,6 @@ func (l *loader) confined() bool {
 
 // all returns the sandboxes in use.
 func (c *confinement) all() []*sandbox.Box {
-	if c == nil {
-		return nil
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.DeleteFunc(slices.Collect(maps.Values(c.boxes)), func(b *sandbox.Box) bool { return b == nil })
@@ -195,8 +186,8 @@ func (c *confinement) all() []*sandbox.Box {
 func (l *loader) exposed(n *Node) bool {
 	for _, of := range l.tree.Nodes {
 		for _, box := range of.confinement.all() {
-			for _, p := range n.programs {
-				if path, err := filepath.Abs(p.path); err != nil || p.runner == nil && box.Unprotected(withoutLinks(path)) {
+			for _, p := range n.executables.programs {
+				if path, err := filepath.Abs(p.Path); err != nil || p.Runner == nil && box.Unprotected(withoutLinks(path)) {
 					return true
 				}
 			}
@@ -205,18 +196,18 @@ func (l *loader) exposed(n *Node) bool {
 	return false
 }
 
-// confinedServer is the sandbox of a server that is a program.
-func (n *Node) confinedServer(s server) mcpclient.Sandbox {
-	if box := n.confinement.box("", s.Sandbox, false); box != nil {
-		return box
-	}
-	return nil
+// A namedBox is the sandbox of a tool that is not an executable, nil for none.
+type namedBox struct {
+	of  string
+	box *sandbox.Box
 }
 
-// A builtinBox is the sandbox of a builtin toolbox that starts processes, nil for none.
-type builtinBox struct {
-	of  string // its tool
-	box *sandbox.Box
+// box returns the sandbox of a tool that is not an executable, nil for none. extra is that of
+// its entry in the agent file.
+func (n *Node) box(tool string, extra *sandbox.Config) *sandbox.Box {
+	box := n.confinement.box(tool, extra, false)
+	n.boxes = append(n.boxes, namedBox{tool, box})
+	return box
 }
 
 // A Sandbox describes the sandbox of some processes of an agent.
@@ -231,18 +222,16 @@ type Sandbox struct {
 // processes without a sandbox.
 func (n *Node) Sandboxes() []Sandbox {
 	of := map[*sandbox.Box][]string{}
-	if n.set != nil {
-		for _, t := range n.set.List() {
-			box, _ := t.Confinement().(*sandbox.Box)
-			of[box] = append(of[box], t.Spec().Name)
-		}
+	for _, t := range n.executables.list() {
+		box, _ := t.Confinement().(*sandbox.Box)
+		of[box] = append(of[box], t.Spec().Name)
 	}
-	for _, b := range n.builtBoxes {
+	for _, b := range n.boxes {
 		if !slices.Contains(of[b.box], b.of) { // a SystemToolbox has files and a shell
 			of[b.box] = append(of[b.box], b.of)
 		}
 	}
-	for _, s := range n.configured {
+	for _, s := range sourcesOf[*server](n) {
 		if s.Tag != tagHTTP {
 			box, _ := s.client.Sandbox.(*sandbox.Box)
 			what := "server "

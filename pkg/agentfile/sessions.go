@@ -2,7 +2,6 @@ package agentfile
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -101,9 +100,4 @@ func (dirs sessionFolders) Read(_ context.Context, id string, p system.Part) (*s
 	}
 	c.Turns, c.Text = len(turns), strings.Join(turns, "\n")
 	return c, nil
-}
-
-func abs(dir string) string {
-	path, _ := filepath.Abs(dir) // "" if the working directory is not known
-	return path
 }

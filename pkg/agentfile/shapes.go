@@ -65,7 +65,7 @@ func (l *loader) shapes(n *Node) bool {
 func (l *loader) required(n *Node) {
 	for i, name := range n.File.Spec.RequiredTools {
 		offered := slices.ContainsFunc(n.Tools, func(t agent.ToolSpec) bool { return t.Name == name || t.IsAgent() && t.Name == agent.OtherName(name) })
-		if !offered && len(n.servers) == 0 {
+		if !offered && len(n.servers()) == 0 {
 			pointer := fmt.Sprintf("%s/%d", n.File.at("requiredTools"), i)
 			l.report(n.File.problem(Note, CodeToolHint, pointer, "no source here offers %s: only programs that bring it with them can run the agent", name))
 		}

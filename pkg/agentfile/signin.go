@@ -28,12 +28,12 @@ func (l *loader) signIn(c *mcpclient.Server, s *server) error {
 			return nil
 		}
 	}
-	if l.opts.SignInDir == "" {
+	if l.opts.SignIn.Dir == "" {
 		return nil
 	}
-	in := &signin.Server{URL: c.URL, Dir: l.opts.SignInDir, Keyring: l.opts.SignInKeyring}
-	if l.opts.LoginCommand != nil {
-		in.Command = l.opts.LoginCommand(s.Name)
+	in := &signin.Server{URL: c.URL, Dir: l.opts.SignIn.Dir, Keyring: l.opts.SignIn.Keyring}
+	if l.opts.SignIn.Command != nil {
+		in.Command = l.opts.SignIn.Command(s.Name)
 	}
 	if o := s.OAuth; o != nil {
 		in.Client = o.Client
@@ -78,7 +78,7 @@ type Connected struct {
 func (t *Tree) MCPServers() []Connected {
 	var list []Connected
 	for _, n := range t.Nodes {
-		for _, s := range n.configured {
+		for _, s := range sourcesOf[*server](n) {
 			if s.settings == nil {
 				list = append(list, Connected{n.File.Spec.Slug, s.Name, s.client, s.signIn})
 			}
@@ -89,7 +89,7 @@ func (t *Tree) MCPServers() []Connected {
 
 // secretFiles are the files and folders that hold secrets of this run.
 func (l *loader) secretFiles(dir string) []string {
-	list := slices.DeleteFunc([]string{l.opts.KeysFile, l.opts.SignInDir}, func(s string) bool { return strings.TrimSpace(s) == "" })
+	list := slices.DeleteFunc([]string{l.opts.KeysFile, l.opts.SignIn.Dir}, func(s string) bool { return strings.TrimSpace(s) == "" })
 	for i, path := range list {
 		list[i] = filepath.Clean(absolute(dir, path))
 	}

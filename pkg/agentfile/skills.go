@@ -14,6 +14,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/toolbox/skills"
 	"github.com/agents-exe/agents/pkg/toolenv"
 	"golang.org/x/sync/errgroup"
@@ -38,19 +39,34 @@ type skillFolder struct {
 	list    []*skills.Skill
 }
 
-// skillSources finds the skills of n, except those in repositories.
-func (l *loader) skillSources(n *Node) {
-	for i, src := range n.File.Spec.SkillSources {
+// A skillSet is the skills of an agent, and what AGENTS.md says.
+type skillSet struct {
+	passive
+	folders    []*skillFolder
+	skills     []*skills.Skill // sorted
+	enabled    []string        // autoEnableSkills
+	agentsFile string          // AGENTS.md for the prompt
+}
+
+// skills finds the skills of n, except those in repositories.
+func (l *loader) skills(n *Node) {
+	var sources []SkillSource
+	set := &skillSet{}
+	n.File.Part("skillSources", &sources)
+	n.File.Part("autoEnableSkills", &set.enabled)
+	n.add(set)
+	for i, src := range sources {
 		f := &skillFolder{pointer: fmt.Sprintf("%s/%d", n.File.at("skillSources"), i)}
 		if err := l.locate(n, src, f); err != nil {
 			l.report(n.File.problem(LeftOut, CodeSkill, f.pointer, "this is left out: %s", err))
 			continue
 		}
-		n.skillDirs = append(n.skillDirs, f)
+		set.folders = append(set.folders, f)
 		if f.path != "" {
-			l.readSkills(n, f)
+			l.readSkills(n, set, f)
 		}
 	}
+	set.agentsFile = l.agentsFile(n)
 }
 
 // locate fills in f from its source.
@@ -87,8 +103,8 @@ func existing(parts ...string) string {
 	return path
 }
 
-// readSkills adds the skills of f to n. Invalid skills are left out.
-func (l *loader) readSkills(n *Node, f *skillFolder) {
+// readSkills adds the skills of f to set. Invalid skills are left out.
+func (l *loader) readSkills(n *Node, set *skillSet, f *skillFolder) {
 	dirs, err := skills.Find(f.path, f.within)
 	if err != nil {
 		l.report(n.File.problem(LeftOut, CodeSkill, f.pointer, "%s: %s", named(f.path), plain(err)))
@@ -109,108 +125,120 @@ func (l *loader) readSkills(n *Node, f *skillFolder) {
 			continue
 		}
 		f.list = append(f.list, skill)
-		l.addSkill(n, f, skill)
+		l.addSkill(n, set, f, skill)
 	}
-	slices.SortStableFunc(n.skills, func(a, b *skills.Skill) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(set.skills, func(a, b *skills.Skill) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// addSkill adds a skill to n and replaces one of the same name. Its scripts become programs
+// addSkill adds a skill to set and replaces one of the same name. Its scripts become programs
 // of n, unless its source is foreign.
-func (l *loader) addSkill(n *Node, f *skillFolder, s *skills.Skill) {
-	if i := slices.IndexFunc(n.skills, func(old *skills.Skill) bool { return old.Name == s.Name }); i >= 0 {
-		old := n.skills[i]
+func (l *loader) addSkill(n *Node, set *skillSet, f *skillFolder, s *skills.Skill) {
+	if i := slices.IndexFunc(set.skills, func(old *skills.Skill) bool { return old.Name == s.Name }); i >= 0 {
+		old := set.skills[i]
 		l.report(n.File.problem(Warning, CodeSkill, f.pointer, "two skills are named %s: the one in %s is used, the one in %s is not", s.Name, named(s.Dir), named(old.Dir)))
-		n.skills = slices.Delete(n.skills, i, i+1)
-		n.programs = slices.DeleteFunc(n.programs, func(p program) bool { return p.name != "" && skills.Inside(old.Dir, p.path) })
+		set.skills = slices.Delete(set.skills, i, i+1)
+		n.executables.programs = slices.DeleteFunc(n.executables.programs, func(p program) bool { return p.Name != "" && skills.Inside(old.Dir, p.Path) })
 	}
-	n.skills = append(n.skills, s)
+	set.skills = append(set.skills, s)
 	if f.foreign {
 		return
 	}
-	n.skillRoots = append(n.skillRoots, s.Dir)
+	n.readable = append(n.readable, s.Dir)
 	l.further = append(l.further, s.Dir) // tools must not change it
 	group := s.Group()
-	if slices.Contains(n.File.Spec.AutoEnableSkills, s.Name) {
+	if slices.Contains(set.enabled, s.Name) {
 		group = ""
 	}
 	for _, path := range s.Scripts() {
-		n.programs = append(n.programs, program{path: path, name: s.ToolName(path), toolgroup: group, allowDash: n.File.Spec.AllowDash})
+		n.executables.programs = append(n.executables.programs, program{Source: exectool.Source{Path: path, Name: s.ToolName(path), Toolgroup: group, AllowDash: n.File.Spec.AllowDash}})
 	}
 }
 
 // skillCache returns the folder with the repositories, or "" without a cache folder. Its
 // contents are pinned by commits.
 func (l *loader) skillCache() string {
-	if l.opts.CacheDir == "" {
+	if l.opts.Folders.Cache == "" {
 		return ""
 	}
-	return filepath.Join(withoutLinks(absolute("", l.opts.CacheDir)), "skills")
+	return filepath.Join(withoutLinks(absolute("", l.opts.Folders.Cache)), "skills")
 }
 
-// fetchSkills fetches the repositories of all agents and reads their skills.
-func (l *loader) fetchSkills(ctx context.Context) {
-	var g errgroup.Group
-	for _, n := range l.tree.Nodes {
-		for _, f := range n.skillDirs {
-			if f.repo != nil {
-				g.Go(func() error { f.err = f.repo.Fetch(ctx, l.skillCache(), l.environ(nil)); return nil })
+func (set *skillSet) survey(s *surveyor, n *Node) {
+	env := s.environ(n.File.Spec.ToolEnv)
+	for _, f := range set.folders {
+		if f.foreign {
+			continue
+		}
+		for _, skill := range f.list {
+			for _, name := range skill.Files() {
+				s.executed(KindSkill, filepath.Join(skill.Dir, name), env, n.workDir)
 			}
+		}
+	}
+}
+
+// fetch fetches the repositories.
+func (set *skillSet) fetch(ctx context.Context, l *loader) {
+	var g errgroup.Group
+	for _, f := range set.folders {
+		if f.repo != nil {
+			g.Go(func() error { f.err = f.repo.Fetch(ctx, l.skillCache(), l.environ(nil)); return nil })
 		}
 	}
 	g.Wait() // no function fails
-	for _, n := range l.tree.Nodes {
-		for _, f := range n.skillDirs {
-			switch {
-			case f.err != nil:
-				l.report(n.File.problem(LeftOut, CodeSkill, f.pointer, "this is left out: %s", f.err))
-			case f.repo != nil:
-				f.within = f.repo.Dir(l.skillCache())
-				f.path = filepath.Join(f.within, f.repo.Subdir)
-				l.readSkills(n, f)
-			}
+}
+
+// fetched reads the skills in the repositories.
+func (set *skillSet) fetched(l *loader, n *Node) {
+	for _, f := range set.folders {
+		switch {
+		case f.err != nil:
+			l.report(n.File.problem(LeftOut, CodeSkill, f.pointer, "this is left out: %s", f.err))
+		case f.repo != nil:
+			f.within = f.repo.Dir(l.skillCache())
+			f.path = filepath.Join(f.within, f.repo.Subdir)
+			l.readSkills(n, set, f)
 		}
-		for _, name := range n.File.Spec.AutoEnableSkills {
-			if known := skills.Names(n.skills); !slices.Contains(known, name) {
-				l.report(n.File.problem(Warning, CodeSkill, n.File.at("autoEnableSkills"), "there is no skill %q%s", name, closest.Hint(name, known)))
-			}
+	}
+	for _, name := range set.enabled {
+		if known := skills.Names(set.skills); !slices.Contains(known, name) {
+			l.report(n.File.problem(Warning, CodeSkill, n.File.at("autoEnableSkills"), "there is no skill %q%s", name, closest.Hint(name, known)))
 		}
 	}
 }
 
-// skills returns the tools for the skills of n. It also adds the list of the skills, and
-// AGENTS.md, to the system prompt.
-func (l *loader) skills(n *Node) (tools []agent.Tool) {
-	for _, s := range n.skills {
-		if n.set == nil {
-			break
-		}
-		for _, t := range n.set.List() {
+// open returns the tools for the skills. It also adds the list of the skills, and AGENTS.md, to
+// the system prompt.
+func (set *skillSet) open(l *loader, n *Node) (tools []agent.Tool) {
+	for _, s := range set.skills {
+		for _, t := range n.executables.list() {
 			if t.Source().Name != "" && skills.Inside(s.Dir, t.File()) {
 				s.Tools = append(s.Tools, t.Spec().Name)
 			}
 		}
 	}
-	if len(n.skills) > 0 {
-		tools = skills.Tools(n.skills)
+	if len(set.skills) > 0 {
+		tools = skills.Tools(set.skills)
 		if l.compat(n) {
-			tools = append(tools, skills.CompatTools(n.skills)...)
+			tools = append(tools, skills.CompatTools(set.skills)...)
 		}
-		if r := n.Agent.Rights; r == nil || !r.Hides(&agent.Invocation{Spec: tools[0].Spec(), Agent: n.Agent.Slug, Path: n.path()}) {
-			n.Agent.System = joined(n.Agent.System, skills.Catalog(n.skills))
+		if !n.hides(tools[0].Spec()) {
+			n.Agent.System = joined(n.Agent.System, skills.Catalog(set.skills))
 		}
 	}
-	n.Agent.System = joined(n.Agent.System, n.agentsFile)
+	n.Agent.System = joined(n.Agent.System, set.agentsFile)
 	return tools
 }
 
 // maxAgentsFile is how much of AGENTS.md a model sees, in bytes.
 const maxAgentsFile = 32 << 10
 
-// readAgentsFile reads AGENTS.md for n if agentsFile is set: the nearest one from the working
-// directory of the tools up to the root of the git repository.
-func (l *loader) readAgentsFile(n *Node) {
-	if !n.File.Spec.AgentsFile {
-		return
+// agentsFile returns AGENTS.md for the prompt of n if agentsFile is set: the nearest one from the
+// working directory of the tools up to the root of the git repository.
+func (l *loader) agentsFile(n *Node) string {
+	var wanted bool
+	if n.File.Part("agentsFile", &wanted); !wanted {
+		return ""
 	}
 	dir := realPath(cmp.Or(n.workDir, "."))
 	root := dir
@@ -225,7 +253,7 @@ func (l *loader) readAgentsFile(n *Node) {
 	}
 	path := existing(dir, "AGENTS.md")
 	if path == "" {
-		return
+		return ""
 	}
 	data, err := readRegular(path, MaxBytes)
 	switch {
@@ -234,18 +262,18 @@ func (l *loader) readAgentsFile(n *Node) {
 	case err == nil && !utf8.Valid(data):
 		err = errors.New("it is not UTF-8")
 	case err == nil && skills.Inside(dir, n.File.Real) && !l.take(KindText, path, data):
-		return
+		return ""
 	}
 	if err != nil {
 		l.report(n.File.problem(LeftOut, CodeFile, n.File.at("agentsFile"), "%s is left out: %s", named(path), plain(err)))
-		return
+		return ""
 	}
 	text := strings.TrimSpace(string(data))
 	if len(text) > maxAgentsFile {
 		l.report(n.File.problem(Warning, CodeFile, n.File.at("agentsFile"), "%s is %d bytes long; the model sees only the first %d", named(path), len(text), maxAgentsFile))
 		text = strings.ToValidUTF8(text[:maxAgentsFile], "") + "\n[the rest of the file is omitted]"
 	}
-	n.agentsFile = "The lines below that begin with > are from AGENTS.md in the folder " + dir + ". The people who maintain this folder wrote them for agents that work in it. " +
+	return "The lines below that begin with > are from AGENTS.md in the folder " + dir + ". The people who maintain this folder wrote them for agents that work in it. " +
 		"They are not from the author of your instructions: follow them when you work on these files, unless they contradict your other instructions.\n> " +
 		strings.ReplaceAll(text, "\n", "\n> ")
 }

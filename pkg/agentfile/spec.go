@@ -35,21 +35,12 @@ type Spec struct {
 	BashToolboxes lazy[Toolbox]    `json:"bashToolboxes"`
 	MCPServers    lazy[MCPServer]  `json:"mcpServers"`
 	MCPConfigs    []string         `json:"mcpConfigFiles"`
-	MCPResources  []MCPResource    `json:"mcpResources"`
-	MCPPrompts    []MCPPrompt      `json:"mcpPrompts"`
 	ExtraAgents   lazy[ExtraAgent] `json:"extraAgents"`
 	CompatNames   bool             `json:"compatNames"`
 
-	BuiltinToolboxes []BuiltinToolbox `json:"builtinToolboxes"`
-
-	OpenAPIToolboxes   lazy[BuiltinToolbox] `json:"openApiToolboxes"`
-	PostgRESTToolboxes lazy[BuiltinToolbox] `json:"postgrestToolboxes"`
-	SkillSources       []SkillSource        `json:"skillSources"`
-	AutoEnableSkills   []string             `json:"autoEnableSkills"`
-	AgentsFile         bool                 `json:"agentsFile"`
-	Protocol           string               `json:"protocol"`
-	ToolProtocol       string               `json:"toolProtocol"`
-	ScriptMarkers      []string             `json:"scriptMarkers"`
+	Protocol      string   `json:"protocol"`
+	ToolProtocol  string   `json:"toolProtocol"`
+	ScriptMarkers []string `json:"scriptMarkers"`
 
 	AllowDash             bool                       `json:"allowDash"`
 	ToolEnv               []string                   `json:"toolEnv"`
@@ -84,7 +75,6 @@ type Spec struct {
 
 	Permissions []json.RawMessage `json:"permissions"`
 	Approval    policy.Approval   `json:"approval"`
-	Policy      Paths             `json:"policy"`
 }
 
 // A lazy list is one of which encoding/json does not look at T before it reads an entry.
@@ -152,121 +142,24 @@ func (l *LoopLimit) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &form); err != nil {
 		return err
 	}
-	for _, limit := range []struct {
-		from *int
-		to   *int
-	}{{form.Warn, &l.Warn}, {form.End, &l.End}} {
-		if *limit.to = 0; limit.from != nil {
-			*limit.to = cmp.Or(*limit.from, -1)
+	limit := func(from *int) int {
+		if from == nil {
+			return 0
 		}
+		return cmp.Or(*from, -1)
 	}
+	*l = LoopLimit{limit(form.Warn), limit(form.End)}
 	return nil
 }
 
-// A Toolbox is a folder of executables or one of them.
-type Toolbox struct {
-	Tag            string `json:"tag"` // FileSystemDirectory or SingleTool
-	Path           string `json:"path"`
-	BasenameFilter string `json:"basenameFilter"`
-	AllowDash      bool   `json:"allowDash"`
-
-	Sandbox    *sandbox.Config `json:"sandbox"`
-	Activation json.RawMessage `json:"activation"`
-
-	// Runner is a command prefix that runs the tools elsewhere, where Path is.
-	Runner      []string `json:"runner"`
-	RunnerID    []string `json:"runnerId"`
-	RunnerShell *bool    `json:"runnerShell"`
-}
-
-// An MCPServer is a source of tools: a program that speaks MCP on its standard
-// input and output, or an address.
-type MCPServer struct {
-	Tag                 string            `json:"tag"` // McpSimpleBinary or McpHttp
-	Name                string            `json:"name"`
-	Executable          string            `json:"executable"`
-	Args                []string          `json:"args"`
-	Env                 map[string]string `json:"env"`
-	Cwd                 string            `json:"cwd"`
-	ToolEnv             []string          `json:"toolEnv"`
-	URL                 string            `json:"url"`
-	Headers             map[string]string `json:"headers"`
-	OAuth               *OAuth            `json:"oauth"`
-	TimeoutSeconds      float64           `json:"timeoutSeconds"`
-	StartTimeoutSeconds float64           `json:"startTimeoutSeconds"`
-	PollSeconds         float64           `json:"pollSeconds"`
-	Protocol            string            `json:"protocol"`
-	Tools               []string          `json:"tools"`
-	Roots               []string          `json:"roots"`
-	Sampling            bool              `json:"sampling"`
-	ShareContext        bool              `json:"shareContext"`
-	Disabled            bool              `json:"disabled"`
-	Sandbox             *sandbox.Config   `json:"sandbox"`
-	Activation          json.RawMessage   `json:"activation"`
-
-	// Of an entry of a mcpServers object as other MCP clients write it: its key,
-	// what of it is not read, and why it cannot be used at all.
-	key     string
-	unread  []string
-	invalid error
-}
-
-// An MCPResource is a file that `agents mcp-server` offers; with a variable {name} in URI and
-// Path, files.
-type MCPResource struct {
-	URI         string `json:"uri"`
-	Path        string `json:"path"`
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	MIMEType    string `json:"mimeType"`
-}
-
-// An MCPPrompt is a prompt that `agents mcp-server` offers. Arguments replace {{name}} in its
-// messages.
-type MCPPrompt struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	Arguments   []struct {
-		Name        string `json:"name"`
-		Description string `json:"description"`
-		Required    bool   `json:"required"`
-	} `json:"arguments"`
-	// A message has a text, or a file, or the URI of one of the resources.
-	Messages []struct {
-		Role     string `json:"role"`
-		Text     string `json:"text"`
-		File     string `json:"file"`
-		Resource string `json:"resource"`
-	} `json:"messages"`
-}
-
-// An ExtraAgent is a sub-agent outside the tool directory: an agent file, or with a tag
-// an agent of a server or of the Agent Client Protocol.
-type ExtraAgent struct {
-	Tag  string `json:"tag"`
-	Slug string `json:"slug"`
-	Path string `json:"path"`
-
-	// These are as in a Toolbox.
-	Runner      []string `json:"runner"`
-	RunnerID    []string `json:"runnerId"`
-	RunnerShell *bool    `json:"runnerShell"`
-
-	// Contents are those of an agent with a tag.
-	Contents json.RawMessage `json:"contents"`
-}
-
-// decode reads the contents of an agent file. Only the spellings that the schema
-// knows count: encoding/json alone would take any case. After an error the Spec
-// holds the keys that can be read.
-func decode(contents map[string]any) (*Spec, error) {
-	values := map[string]any{}
-	known := keysOf[Spec]()
-	for _, camel := range known {
-		for _, key := range []string{kebab(camel), camel} { // the latter counts if both are there
-			if value, ok := contents[key]; ok {
-				values[camel] = value
-			}
+// decode reads the keys of a Spec. Only the spellings that the schema knows count:
+// encoding/json alone would take any case. After an error the Spec holds the keys that can be
+// read.
+func decode(keys map[string]any) (*Spec, error) {
+	values, known := map[string]any{}, keysOf[Spec]()
+	for _, key := range known {
+		if value, ok := keys[key]; ok {
+			values[key] = value
 		}
 	}
 	spec := &Spec{}
@@ -294,21 +187,6 @@ func decode(contents map[string]any) (*Spec, error) {
 		}
 	}
 	return spec, err
-}
-
-// pastedServers reads mcpServers as other MCP clients write it. Sampling is allowed
-// here, since this is an agent file.
-func pastedServers(entries map[string]any) []MCPServer {
-	raw := map[string]json.RawMessage{}
-	for name, entry := range entries {
-		raw[name], _ = json.Marshal(entry) // it came from JSON
-	}
-	servers := clientServers(raw)
-	for i := range servers {
-		entry, _ := entries[servers[i].key].(map[string]any)
-		servers[i].Sampling = entry["sampling"] == true
-	}
-	return servers
 }
 
 // flatten lifts the contents of the {"tag","contents"} values of a list, and keeps
@@ -367,6 +245,17 @@ func otherSpellings(contents map[string]any) []string {
 	return keys
 }
 
+// camel turns api-key-id into apiKeyId.
+func camel(kebab string) string {
+	first, words, _ := strings.Cut(kebab, "-")
+	for word := range strings.SplitSeq(words, "-") {
+		if word != "" {
+			first += strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return first
+}
+
 // kebab turns apiKeyId into api-key-id.
 func kebab(camel string) string {
 	var b strings.Builder
@@ -380,8 +269,8 @@ func kebab(camel string) string {
 	return b.String()
 }
 
-// unsupported are the keys that agents-exe gives a meaning to and this program does
-// not yet: of the contents, for "", and of the items of a list in it.
+// unsupported are the keys that agents-exe gives a meaning to and this program does not yet: of
+// the contents, for "", and of the items of a list in it.
 func unsupported(list string) []string {
 	switch list {
 	case "":

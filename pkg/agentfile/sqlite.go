@@ -3,28 +3,11 @@ package agentfile
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/agents-exe/agents/pkg/toolbox/companion"
-	"github.com/agents-exe/agents/pkg/toolname"
 )
-
-const sqliteTag = "SqliteToolbox"
-
-// sqlites adds the SqliteToolboxes of n to its servers.
-func (l *loader) sqlites(n *Node) {
-	for i, box := range n.File.Spec.BuiltinToolboxes {
-		if box.Tag != sqliteTag {
-			continue
-		}
-		pointer := fmt.Sprintf("%s/%d", n.File.at("builtinToolboxes"), i)
-		if err := l.sqlite(n, pointer, box); err != nil {
-			l.report(n.File.problem(LeftOut, CodeSchema, pointer, "this is left out: %s", err))
-		}
-	}
-}
 
 // sqlite adds a SqliteToolbox to the servers of n. Its settings have both shapes of agents-exe:
 // path and access, or versioning. encoding/json matches their keys in any case.
@@ -34,11 +17,11 @@ func (l *loader) sqlite(n *Node, pointer string, box BuiltinToolbox) error {
 		Name       string
 		Versioning struct{ Tag, Path, BasePath, StorageRoot, Shared string }
 	}
-	if err := box.read(&c); err != nil {
+	if err := box.settings(&c); err != nil {
 		return err
 	}
-	if !toolname.Valid(c.Name) {
-		return fmt.Errorf("the name %q of a %s is not valid: use letters, digits, _ and -", c.Name, sqliteTag)
+	if err := box.valid(c.Name); err != nil {
+		return err
 	}
 	v, s := c.Versioning, c.SQLite
 	s.Toolbox, s.Sharing = c.Name, cmp.Or(v.Shared, "conversation")
@@ -61,10 +44,10 @@ func (l *loader) sqlite(n *Node, pointer string, box BuiltinToolbox) error {
 	s.Versions = filepath.Join(s.Versions, c.Name)
 	s.TimeoutSeconds = cmp.Or(s.TimeoutSeconds, n.File.Spec.ToolTimeoutSeconds, 30)
 	s.MaxRows, s.MaxBytes = cmp.Or(s.MaxRows, 1000), cmp.Or(s.MaxBytes, 64<<10)
-	l.companion(n, companionBox{
-		toolbox: "sqlite", name: "sqlite_" + c.Name, pointer: pointer, settings: s, activation: box.activation(),
-		identity: s.Access + s.Description, timeout: seconds(s.TimeoutSeconds + 10), // SQLite stops the statement
-	})
+	own := &server{pointer: pointer, MCPServer: MCPServer{Name: "sqlite_" + c.Name, Activation: box.activation()}}
+	own.client.Identity = s.Access + s.Description
+	own.client.CallTimeout = seconds(s.TimeoutSeconds + 10) // SQLite stops the statement
+	l.companion(n, own, "sqlite", s)
 	return nil
 }
 

@@ -7,17 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/step"
 	"github.com/agents-exe/agents/pkg/toolenv"
 )
-
-// stepToolboxes are what an agent of steps has without naming it: its actions add_task,
-// modify_task, think, finish and reject are calls of their tools.
-var stepToolboxes = [...]string{"PlanToolbox", "ThinkToolbox", "FinishToolbox"}
 
 // stepModel gives the agent of n the program that takes its steps, or says why it cannot.
 func (l *loader) stepModel(n *Node) bool {
@@ -51,7 +46,7 @@ func (l *loader) step(n *Node) agent.Provider {
 	l.further = append(l.further, path)
 	n.Agent.NoCompaction = true
 	n.step = &step.Program{Path: path, Dir: n.workDir, Env: toolenv.Environ(l.environ(s.ToolEnv), s.ToolEnv), Timeout: seconds(s.RequestTimeoutSeconds)}
-	if l.opts.Pinned || l.opts.Locked || l.needLock {
+	if l.opts.Same.Pinned || l.opts.Same.Locked || l.needLock {
 		digest := exectool.Digest(path)
 		n.step.Verify = func() error {
 			if exectool.Digest(path) != digest {
@@ -76,16 +71,27 @@ func checkExecutable(path string) error {
 	return checkWritable(path, info)
 }
 
-// toolboxesOf are the builtin toolboxes of n, with those that its steps need.
-func (n *Node) toolboxesOf() []BuiltinToolbox {
-	boxes := slices.Clone(n.File.Spec.BuiltinToolboxes)
-	if n.File.Spec.Step == "" {
-		return boxes
+// A stepProgram is the program of the key step. What runs it is the model.
+type stepProgram struct{ passive }
+
+// steps reads the key step.
+func (l *loader) steps(n *Node) {
+	if n.File.Spec.Step != "" {
+		n.add(stepProgram{})
 	}
-	for _, tag := range stepToolboxes {
-		if !slices.ContainsFunc(boxes, func(b BuiltinToolbox) bool { return b.Tag == tag }) {
-			boxes = append(boxes, BuiltinToolbox{Tag: tag})
+}
+
+func (stepProgram) survey(s *surveyor, n *Node) {
+	if path := s.named(n, n.File.Spec.Step); path != "" {
+		s.executed(KindProgram, path, s.environ(n.File.Spec.ToolEnv), n.workDir)
+	}
+}
+
+func (stepProgram) open(_ *loader, n *Node) []agent.Tool {
+	if n.step != nil {
+		if box := n.confinement.box(n.step.Path, nil, false); box != nil {
+			n.step.Sandbox = box
 		}
 	}
-	return boxes
+	return nil
 }

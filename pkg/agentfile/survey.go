@@ -4,7 +4,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/exectool"
@@ -22,10 +21,16 @@ func (l *loader) survey(dir string) *Lock {
 		s.lock.Files[relative(dir, path)] = f
 	}
 	for _, n := range l.tree.Nodes {
-		s.files(n)
-		s.services(n)
-		s.runners(n)
-		s.servers(n)
+		if path := s.named(n, n.File.Spec.Script); n.File.Spec.Script != "" && path != "" {
+			s.file(KindScript, path)
+		}
+		for _, src := range n.sources {
+			src.survey(s, n)
+		}
+		for _, add := range s.rest {
+			add()
+		}
+		s.rest = nil
 	}
 	return s.lock
 }
@@ -36,7 +41,12 @@ type surveyor struct {
 	dir    string
 	pinned string // the folder of skills whose commit is in the agent file
 	lock   *Lock
+	rest   []func() // see later
 }
+
+// later adds a file after those of all sources of the agent: if it is also a tool or of a skill,
+// it counts as that.
+func (s *surveyor) later(add func()) { s.rest = append(s.rest, add) }
 
 // file adds the file at path.
 func (s *surveyor) file(kind, path string) {
@@ -132,92 +142,5 @@ func (s *surveyor) command(line, env []string, from string) {
 		} else {
 			s.executed(KindProgram, path, env, from)
 		}
-	}
-}
-
-// files adds the files of n: those that its file names, its tools and its skills.
-func (s *surveyor) files(n *Node) {
-	env := s.environ(n.File.Spec.ToolEnv)
-	executed := func(kind, path string) {
-		if path != "" {
-			s.executed(kind, path, env, n.workDir)
-		}
-	}
-	if path := s.named(n, n.File.Spec.Script); n.File.Spec.Script != "" && path != "" {
-		s.file(KindScript, path)
-	}
-	if n.File.Spec.Step != "" {
-		executed(KindProgram, s.named(n, n.File.Spec.Step))
-	}
-	for _, name := range n.File.Spec.Policy {
-		executed(KindPolicy, s.named(n, name))
-	}
-	for _, p := range n.policies {
-		executed(KindProgram, p.path)
-	}
-	for _, line := range n.commandFilters() {
-		s.command(strings.Fields(line), env, n.workDir)
-	}
-	for _, path := range exectool.Executables(n.sources()) {
-		executed(KindTool, path)
-	}
-	for _, f := range n.skillDirs {
-		if f.foreign {
-			continue
-		}
-		for _, skill := range f.list {
-			for _, name := range skill.Files() {
-				executed(KindSkill, filepath.Join(skill.Dir, name))
-			}
-		}
-	}
-}
-
-// services adds what the toolboxes of web services of n read and execute.
-func (s *surveyor) services(n *Node) {
-	for _, service := range n.Services {
-		if filepath.IsAbs(service.Document) {
-			s.file(KindDocument, service.Document)
-		}
-		for _, command := range service.Commands {
-			s.command(command, s.environ(n.File.Spec.ToolEnv), n.workDir)
-		}
-	}
-}
-
-// runners adds the runners of the tools of n.
-func (s *surveyor) runners(n *Node) {
-	for i, src := range n.sources() {
-		if src.Runner == nil {
-			continue
-		}
-		env := s.environ(n.File.Spec.ToolEnv)
-		s.command(append(slices.Clone(src.Runner.Command), src.Path), env, src.Dir)
-		s.command(src.Runner.ID, env, src.Dir)
-		s.lock.Runners[n.lockKey(s.dir, src.Path)] = LockedRunner{Command: n.programs[i].words}
-	}
-}
-
-// servers adds the remote agents and the MCP servers of n.
-func (s *surveyor) servers(n *Node) {
-	for _, r := range n.remotes {
-		s.lock.Servers[n.lockKey(s.dir, "agent "+r.Agent)] = LockedServer{URL: r.URL}
-	}
-	servers := slices.Clone(n.configured)
-	for _, a := range n.acpAgents {
-		server := a.program(n)
-		server.client.Executable, server.client.Dir = server.Executable, server.dir
-		servers = append(servers, server)
-	}
-	for _, server := range servers {
-		if server.settings != nil || server.given {
-			continue // the settings are in the agent file, and what it serves is compared later
-		}
-		locked := LockedServer{URL: server.client.URL}
-		if server.Executable != "" {
-			s.command(append([]string{server.client.Executable}, server.Args...), s.serverEnviron(n, server), server.client.Dir)
-			locked.Command = append([]string{server.Executable}, server.Args...)
-		}
-		s.lock.Servers[n.lockKey(s.dir, server.Name)] = locked
 	}
 }

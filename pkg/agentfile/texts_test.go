@@ -71,7 +71,7 @@ func TestTextsAreLocked(t *testing.T) {
 		if err := os.WriteFile(name, []byte(`{"text": {"rm": "helps"}}`), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := agentfile.Load(t.Context(), "a/agent.json", agentfile.Options{Trusted: lock})
+		_, err := agentfile.Load(t.Context(), "a/agent.json", agentfile.Options{Same: agentfile.Same{Trusted: lock}})
 		drift, ok := errors.AsType[*agentfile.DriftError](err)
 		if !ok || len(drift.Changes) != 1 || !strings.HasSuffix(drift.Changes[0], filepath.Base(name)) {
 			t.Errorf("Load with another %s = %v", name, err)

@@ -1,10 +1,7 @@
 package agentfile
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -15,98 +12,21 @@ import (
 	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/toolname"
-	"github.com/agents-exe/agents/pkg/transcript"
 )
-
-// executables reads the descriptions of n's programs. The set is nil where
-// there are none, or where ctx ended.
-func (l *loader) executables(ctx context.Context, n *Node) *exectool.Toolset {
-	if len(n.programs) == 0 {
-		return nil
-	}
-	s := n.File.Spec
-	opts := exectool.Options{Environ: l.environ(s.ToolEnv), SpoolDir: l.opts.OutputDir, LockDir: l.opts.LockDir,
-		DescribeTimeout: l.opts.DescribeTimeout, Slow: l.opts.Slow, Redact: l.redact, Pinned: l.opts.Pinned || l.lock != nil,
-		SessionJSON: sessionJSON}
-	if l.opts.CacheDir != "" {
-		opts.CacheDir = toolCache(l.opts.CacheDir)
-	}
-	set, err := exectool.Open(ctx, n.permitted(), opts)
-	if err != nil {
-		return nil // ctx has ended, which Load says
-	}
-	return set
-}
-
-// permitted are the sources of n that may be executed.
-func (n *Node) permitted() []exectool.Source {
-	var sources []exectool.Source
-	for i, source := range n.sources() {
-		if !n.programs[i].refused {
-			sources = append(sources, source)
-		}
-	}
-	return sources
-}
-
-// sessionJSON is the session of a call in agents-exe's form.
-func sessionJSON(inv *agent.Invocation) ([]byte, error) {
-	var b bytes.Buffer
-	err := transcript.ToAgentsExe(&b, transcript.OfState(inv.SessionState()))
-	return b.Bytes(), err
-}
-
-// sources says where n's programs are.
-func (n *Node) sources() []exectool.Source {
-	s := n.File.Spec
-	sources := make([]exectool.Source, len(n.programs))
-	for i, p := range n.programs {
-		sources[i] = exectool.Source{Path: p.path, Filter: p.filter, Name: p.name, AllowDash: p.allowDash,
-			Env: s.ToolEnv, Timeout: seconds(s.ToolTimeoutSeconds), Dir: n.workDir,
-			Runner: p.runner, Kind: p.kind, Slug: p.slug, Toolgroup: p.toolgroup}
-		if n.confinement != nil {
-			sources[i].Sandbox = n.confined(p)
-		}
-	}
-	return sources
-}
 
 func toolCache(cacheDir string) string { return filepath.Join(cacheDir, "tools") }
 
 // KnownTools returns the tools of a folder that have described themselves before, with
-// Options.CacheDir. Nothing is executed.
+// Options.Folders.Cache. Nothing is executed.
 func KnownTools(cacheDir, folder string) []agent.ToolSpec {
 	return exectool.Known(toolCache(cacheDir), folder)
 }
 
-// A protectable is a toolset whose tools must know which files decide what is executed.
-type protectable interface{ Protect(paths []string) }
-
-// protect tells all tools which files decide what is executed.
-func (l *loader) protect(sets []*exectool.Toolset) {
-	sets = slices.DeleteFunc(slices.Clone(sets), func(s *exectool.Toolset) bool { return s == nil })
-	var told []protectable
-	for _, n := range l.tree.Nodes {
-		told = append(told, n.protected...)
-	}
-	for _, s := range sets {
-		told = append(told, s)
-	}
-	if len(told) == 0 && !l.confined() {
-		return
-	}
-	paths := l.decisive(sets)
-	l.paths.Store(&paths)
-	for _, s := range told {
-		s.Protect(paths)
-	}
-}
-
 // decisive returns the files and folders that decide what is executed, as absolute paths: those
-// of the agents and their toolsets, those of this program, and those that the next Load would
+// of the agents and their sources, those of this program, and those that the next Load would
 // use.
-func (l *loader) decisive(sets []*exectool.Toolset) (paths []string) {
-	files := slices.Concat(l.opts.Protected, []string{l.opts.KeysFile, l.opts.SignInDir}, l.further)
+func (l *loader) decisive() (paths []string) {
+	files := slices.Concat(l.opts.Protected, []string{l.opts.KeysFile, l.opts.SignIn.Dir}, l.further)
 	if len(l.tree.Nodes) > 0 {
 		files = append(files, filepath.Join(filepath.Dir(l.tree.Nodes[0].File.Path), LockName))
 	}
@@ -115,28 +35,14 @@ func (l *loader) decisive(sets []*exectool.Toolset) (paths []string) {
 		if path, err := filepath.Abs(n.File.Path); err == nil && path != n.File.Real {
 			paths = append(paths, path) // if it is a link, that must not change either
 		}
-		for _, p := range n.programs {
-			if sets == nil && p.runner == nil { // the toolsets are not open yet
-				files = append(files, p.path)
-			}
+		for _, s := range n.sources {
+			files = append(files, s.files()...)
 		}
-		for _, p := range n.policies {
-			files = append(files, p.path)
-		}
-		for _, s := range n.configured {
-			files = append(files, s.client.Programs()...)
-		}
-	}
-	for _, s := range sets {
-		files = append(files, s.Programs()...)
 	}
 	for _, path := range files {
 		if abs, err := filepath.Abs(path); path != "" && err == nil {
 			paths = append(paths, withoutLinks(abs))
 		}
-	}
-	for _, s := range sets {
-		paths = append(paths, s.Files()...)
 	}
 	return paths
 }
@@ -155,41 +61,22 @@ type expert struct {
 	slug string
 }
 
-// equip gives n's agent its tools: executables, those of builtin toolboxes, then
-// sub-agents.
-func (l *loader) equip(n *Node, set *exectool.Toolset) {
+// equip gives n's agent what its sources have: tools, then sub-agents.
+func (l *loader) equip(n *Node) {
 	var tools agent.ToolList
 	add := func(t agent.Tool) {
 		tools = append(tools, schema.Checked(t))
 		n.Tools = append(n.Tools, t.Spec())
 	}
-	far := append(l.farAgents(n), l.acpExperts(n)...)
-	if set != nil {
-		l.executableProblems(n, set)
-		for _, t := range set.List() {
-			for _, note := range t.Notes() {
-				l.report(Problem{Severity: Note, Code: CodeToolHint, File: t.Spec().Source, Message: note})
-			}
-			switch {
-			case t.Agent() != "":
-				far = append(far, expert{t, t.Agent()})
-			case n.File.Spec.Watch:
-				n.Tools = append(n.Tools, t.Spec())
-			default:
-				add(l.locked(t))
+	var far []expert
+	for _, s := range n.sources {
+		for _, t := range s.open(l, n) {
+			if e, ok := t.(expert); ok {
+				far = append(far, e)
+			} else {
+				add(t)
 			}
 		}
-	}
-	if n.step != nil {
-		if box := n.confinement.box(n.step.Path, nil, false); box != nil {
-			n.step.Sandbox = box
-		}
-	}
-	for _, t := range l.builtins(n) {
-		add(t)
-	}
-	for _, t := range l.skills(n) {
-		add(t)
 	}
 	experts := l.experts(n, far)
 	for _, e := range experts {
@@ -200,13 +87,10 @@ func (l *loader) equip(n *Node, set *exectool.Toolset) {
 		tools = kept
 	}
 	l.required(n)
-	n.Agent.Toolsets = l.toolsets(n, tools, l.watch(n, set))
+	n.Agent.Toolsets = l.toolsets(n, tools, l.watch(n))
 	experts = slices.DeleteFunc(experts, func(e expert) bool { return n.hides(e.Spec()) }) // the model does not see these
 	if p := paragraph(experts); p != "" {
-		if n.Agent.System != "" {
-			n.Agent.System += "\n\n"
-		}
-		n.Agent.System += p
+		n.Agent.System = joined(n.Agent.System, p)
 	}
 }
 
@@ -244,27 +128,6 @@ func (l *loader) environ(allow []string) []string {
 		name, value, _ := strings.Cut(entry, "=")
 		return !slices.Contains(allow, name) && secrets.String(value) != value
 	})
-}
-
-func (l *loader) executableProblems(n *Node, set *exectool.Toolset) {
-	for _, p := range set.Problems() {
-		severity, code := LeftOut, CodeFile // it was not even executed
-		switch {
-		case errors.Is(p.Err, exectool.ErrNotExecutable):
-			severity, code = Note, CodeExec
-		case p.Offered:
-			severity, code = Warning, CodeTool
-		case p.Describe && slices.ContainsFunc(n.programs, func(q program) bool { return q.path == p.Path && q.name != "" }): // a script of a skill, for the shell
-			severity, code = Note, CodeSkill
-		case p.Describe:
-			code = CodeTool
-		case errors.Is(p.Err, exectool.ErrCollision):
-			code = CodeCollision
-		case errors.Is(p.Err, exectool.ErrWritable):
-			code = CodeWritable
-		}
-		l.report(Problem{Severity: severity, Code: code, File: p.Path, Message: p.Text()})
-	}
 }
 
 // compat reports whether tools of n have the names of agents-exe.

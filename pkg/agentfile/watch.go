@@ -25,13 +25,14 @@ type watched struct {
 	err   error // what is left out; nil until something has changed
 }
 
-// watch returns the executables of n, which are in set, or nil if the file of n does not
+// watch returns the executables of n, or nil if the file of n does not
 // request to watch them.
-func (l *loader) watch(n *Node, set *exectool.Toolset) *watched {
+func (l *loader) watch(n *Node) *watched {
+	set := n.executables.set
 	if !n.File.Spec.Watch || set == nil {
 		return nil
 	}
-	w := &watched{l: l, n: n, stamp: n.stamp}
+	w := &watched{l: l, n: n, stamp: n.executables.stamp}
 	w.use(set)
 	w.err = nil // the problems of the tree have it
 	return w
@@ -67,7 +68,7 @@ func (w *watched) Tools(ctx context.Context) ([]agent.Tool, error) {
 	case w.l.exposed(w.n):
 		w.stamp, w.err = stamp, errExposed
 	default:
-		set := w.l.executables(ctx, w.n)
+		set := w.l.openPrograms(ctx, w.n)
 		if set == nil {
 			return nil, context.Cause(ctx)
 		}

@@ -133,7 +133,7 @@ func TestWatchedToolsInATrustedTree(t *testing.T) {
 nothing
 `)
 	_, lock := agentfile.Survey("agent.json", agentfile.Options{})
-	tree, err := agentfile.Load(t.Context(), "agent.json", agentfile.Options{Environ: os.Environ(), Trusted: lock})
+	tree, err := agentfile.Load(t.Context(), "agent.json", agentfile.Options{Environ: os.Environ(), Same: agentfile.Same{Trusted: lock}})
 	if err != nil {
 		t.Fatal(err)
 	}

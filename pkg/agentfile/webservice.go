@@ -39,6 +39,7 @@ type webService struct {
 
 // A WebService is a toolbox of an agent file that calls a web service.
 type WebService struct {
+	passive
 	Name     string
 	Document string // the absolute path of a file, or a URL
 	URL      string // what it calls; "" means the server that Document names
@@ -57,7 +58,9 @@ type webSecret struct {
 
 // webServices adds the toolboxes of n that are web services.
 func (l *loader) webServices(n *Node) {
-	add := func(list, kind string, boxes []BuiltinToolbox) {
+	add := func(list, kind string) {
+		var boxes []BuiltinToolbox
+		n.File.Part(list, &boxes)
 		for i, box := range boxes {
 			pointer := fmt.Sprintf("%s/%d", n.File.at(list), i)
 			if err := l.webService(n, pointer, kind, box); err != nil {
@@ -65,8 +68,8 @@ func (l *loader) webServices(n *Node) {
 			}
 		}
 	}
-	add("openApiToolboxes", "openapi", n.File.Spec.OpenAPIToolboxes)
-	add("postgrestToolboxes", "postgrest", n.File.Spec.PostgRESTToolboxes)
+	add("openApiToolboxes", "openapi")
+	add("postgrestToolboxes", "postgrest")
 }
 
 // webService adds a toolbox. Its tools are named as in agents-exe, where the name of every
@@ -75,7 +78,7 @@ func (l *loader) webService(n *Node, pointer, kind string, box BuiltinToolbox) e
 	var c webService
 	if strings.HasSuffix(box.Tag, "OnDisk") {
 		var name string
-		if err := box.read(&name); err != nil {
+		if err := box.settings(&name); err != nil {
 			return err
 		}
 		path, ok := l.resolve(n, pointer, name, LeftOut)
@@ -89,13 +92,13 @@ func (l *loader) webService(n *Node, pointer, kind string, box BuiltinToolbox) e
 		}
 		box.Contents = data
 	}
-	if err := box.read(&c); err != nil {
+	if err := box.settings(&c); err != nil {
 		return err
 	}
 	s := companion.OpenAPI{Document: c.SpecURL, BaseURL: c.BaseURL, PostgREST: kind == "postgrest", Methods: c.AllowedMethods, Filter: c.Filter,
 		AllowPrivate: c.AllowPrivate, TimeoutSeconds: c.TimeoutSeconds, MaxBytes: c.MaxOutputBytes}
 	s.Name = kind + "_" + cmp.Or(c.Name, kind)
-	for i := 2; c.Name == "" && slices.ContainsFunc(n.configured, func(other server) bool { return other.Name == s.Name }); i++ {
+	for i := 2; c.Name == "" && slices.ContainsFunc(sourcesOf[*server](n), func(other *server) bool { return other.Name == s.Name }); i++ {
 		s.Name = fmt.Sprintf("%s_%s_%d", kind, kind, i)
 	}
 	at, err := url.Parse(c.SpecURL)
@@ -114,7 +117,7 @@ func (l *loader) webService(n *Node, pointer, kind string, box BuiltinToolbox) e
 		}
 	}
 	service := &WebService{Name: s.Name, Document: s.Document, URL: c.BaseURL}
-	n.Services = append(n.Services, service)
+	n.add(service)
 	for _, secret := range c.Secrets {
 		if command := secret.command(); command != nil {
 			service.Commands = append(service.Commands, command)
@@ -124,12 +127,12 @@ func (l *loader) webService(n *Node, pointer, kind string, box BuiltinToolbox) e
 	if err := l.webSecrets(n, &c, &s); err != nil {
 		return err
 	}
-	var limit time.Duration
+	own := &server{pointer: pointer, uncached: httphost.Local(at), MCPServer: MCPServer{Name: s.Name, Sandbox: c.Sandbox, Activation: c.Activation}}
+	own.client.Identity, own.client.Files, own.client.StartTimeout = string(identity)+changed, service.local(l, n), webServiceStart
 	if c.TimeoutSeconds > 0 {
-		limit = seconds(c.TimeoutSeconds) + 10*time.Second // the toolbox ends a request first
+		own.client.CallTimeout = seconds(c.TimeoutSeconds) + 10*time.Second // the toolbox ends a request first
 	}
-	l.companion(n, companionBox{toolbox: "openapi", name: s.Name, timeout: limit, pointer: pointer, settings: s, identity: string(identity) + changed, files: l.files(n, service),
-		start: webServiceStart, sandbox: c.Sandbox, activation: c.Activation, uncached: httphost.Local(at)})
+	l.companion(n, own, "openapi", s)
 	return nil
 }
 
@@ -141,12 +144,27 @@ func (s *webSecret) command() (line []string) {
 	return line
 }
 
-// files returns the local files that decide what the toolbox calls and executes.
-func (l *loader) files(n *Node, s *WebService) (files []string) {
-	if filepath.IsAbs(s.Document) {
-		files = append(files, s.Document)
+// Services returns the toolboxes of n that call web services.
+func (n *Node) Services() []*WebService { return sourcesOf[*WebService](n) }
+
+// survey adds what the toolbox reads and executes.
+func (w *WebService) survey(s *surveyor, n *Node) {
+	s.later(func() {
+		if filepath.IsAbs(w.Document) {
+			s.file(KindDocument, w.Document)
+		}
+		for _, command := range w.Commands {
+			s.command(command, s.environ(n.File.Spec.ToolEnv), n.workDir)
+		}
+	})
+}
+
+// local returns the local files that decide what the toolbox calls and executes.
+func (w *WebService) local(l *loader, n *Node) (files []string) {
+	if filepath.IsAbs(w.Document) {
+		files = append(files, w.Document)
 	}
-	for _, line := range s.Commands {
+	for _, line := range w.Commands {
 		files = append(files, process.Programs(line, l.environ(n.File.Spec.ToolEnv), n.workDir)...)
 	}
 	return files

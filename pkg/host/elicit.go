@@ -9,7 +9,7 @@ import (
 )
 
 // Elicit asks the question of an MCP server as a question of the run: see
-// agentfile.Options.Elicit. Outside a call it is declined.
+// agentfile.Client.Elicit. Outside a call it is declined.
 func Elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient.Answer, error) {
 	decline := mcpclient.Answer{Action: mcpclient.Decline}
 	if q.Call == nil {

@@ -17,7 +17,7 @@ import (
 func recordRun(t *testing.T, file, prompt string, models map[string]string) Recording {
 	t.Helper()
 	root, err := agentfile.Load(t.Context(), filepath.Join(tree, file), agentfile.Options{
-		Environ: options.Environ, CacheDir: options.CacheDir,
+		Environ: options.Environ, Folders: options.Folders,
 		Model: func(f *agentfile.File) agent.Provider {
 			script, err := scripted.Parse(f.Spec.Slug, []byte(models[f.Spec.Slug]))
 			if err != nil {

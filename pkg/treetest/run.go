@@ -31,17 +31,14 @@ import (
 // Options are the environment of tests. The zero value is enough for tests whose
 // tools need no environment.
 type Options struct {
-	// Environ, CacheDir, LockDir, OutputDir and Version are those of
-	// agentfile.Options.
-	Environ   []string
-	CacheDir  string
-	LockDir   string
-	OutputDir string
-	Version   string
+	// Environ and Folders are those of agentfile.Options, Version is that of its Client.
+	Environ []string
+	Folders agentfile.Folders
+	Version string
 	// Keys returns the keys of an agent file: no test needs them, and no tool of
 	// one gets or shows them. nil returns none.
 	Keys func(agentFile string) *config.Keys
-	// Locked is that of agentfile.Options, and Trusted returns its Trusted; nil trusts
+	// Locked is that of agentfile.Same, and Trusted returns its Trusted; nil trusts
 	// everything.
 	Locked  bool
 	Trusted func(agentFile string) (*agentfile.Lock, error)
@@ -240,14 +237,13 @@ func (r *testRun) load(ctx context.Context, opts Options) (*agentfile.Tree, erro
 			return nil, err
 		}
 	}
-	var ladder *sandbox.Ladder
+	var machine agentfile.Sandboxing
 	if opts.Ladder != nil {
-		ladder = opts.Ladder()
+		machine.Ladder = opts.Ladder()
 	}
 	return agentfile.Load(ctx, r.file.agentFile(), agentfile.Options{
-		Keys: keys, Locked: opts.Locked, Trusted: trusted,
-		Environ: opts.Environ, WorkDir: workDir, CacheDir: opts.CacheDir, LockDir: opts.LockDir,
-		OutputDir: opts.OutputDir, Version: opts.Version, Set: r.file.Spec.Set, Ladder: ladder,
+		Keys: keys, Same: agentfile.Same{Locked: opts.Locked, Trusted: trusted}, Environ: opts.Environ, WorkDir: workDir,
+		Folders: opts.Folders, Client: agentfile.Client{Version: opts.Version}, Set: r.file.Spec.Set, Sandbox: machine,
 		Model: func(f *agentfile.File) agent.Provider {
 			m, ok := r.models[f.Spec.Slug]
 			switch {

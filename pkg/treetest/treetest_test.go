@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	"go.uber.org/goleak"
@@ -33,7 +34,7 @@ func run(m *testing.M) int {
 	if tree, err = filepath.EvalSymlinks(tree); err != nil {
 		panic(err)
 	}
-	options = Options{Environ: []string{"PATH=" + os.Getenv("PATH")}, CacheDir: filepath.Join(tree, "cache")}
+	options = Options{Environ: []string{"PATH=" + os.Getenv("PATH")}, Folders: agentfile.Folders{Cache: filepath.Join(tree, "cache")}}
 	archive, err := txtar.ParseFile("testdata/tree.txtar")
 	if err == nil {
 		err = extract(archive, tree)

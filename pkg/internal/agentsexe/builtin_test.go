@@ -69,7 +69,7 @@ func TestSystemToolbox(t *testing.T) {
 				t.Fatal(err)
 			}
 			tool := load(t, `{"tag":"SystemToolbox","contents":{"Name":"sessions","Description":"","Capabilities":["list-sessions","search-sessions","read-session","get-session-stats"],"SessionIntrospectionIncludeToolOutputs":true}}`,
-				map[string][]byte{}, agentfile.Options{SessionDirs: []string{folder}})
+				map[string][]byte{}, agentfile.Options{Folders: agentfile.Folders{Sessions: []string{folder}}})
 			result, err := tool.Call(t.Context(), &agent.Invocation{Call: agent.ToolCall{Args: k.text}})
 			if err != nil {
 				c.difference("fails", fmt.Sprintf("%s: %v", k.text, err))

@@ -95,7 +95,7 @@ func works() error {
 		return err
 	}
 	options := work.Options{Queue: os.Getenv("PROOF_QUEUE"), Dir: dir, Deployment: os.Getenv("PROOF_DEPLOYMENT"), BuildID: os.Getenv("PROOF_BUILD"),
-		Load: agentfile.Options{Environ: os.Environ(), CacheDir: filepath.Join(dir, "cache")}, Note: func(line string) { fmt.Fprintln(os.Stderr, line) }}
+		Load: agentfile.Options{Environ: os.Environ(), Folders: agentfile.Folders{Cache: filepath.Join(dir, "cache")}}, Note: func(line string) { fmt.Fprintln(os.Stderr, line) }}
 	fmt.Println("ready")
 	return work.New(c, &killingStore{s, &plan}, options).Run(ctx)
 }

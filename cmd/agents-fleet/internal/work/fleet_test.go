@@ -114,7 +114,7 @@ func newFleet(t *testing.T, files map[string]string) *fleet {
 // worker starts a worker, and returns what stops it. It is also stopped when the test ends.
 func (f *fleet) worker(change ...func(*work.Options)) (stop func()) {
 	f.t.Helper()
-	o := work.Options{Queue: f.queue, Dir: f.t.TempDir(), Load: agentfile.Options{Environ: append(os.Environ(), "FLEET_LOG="+f.log), CacheDir: f.t.TempDir()}, Note: func(line string) { f.t.Log(line) }}
+	o := work.Options{Queue: f.queue, Dir: f.t.TempDir(), Load: agentfile.Options{Environ: append(os.Environ(), "FLEET_LOG="+f.log), Folders: agentfile.Folders{Cache: f.t.TempDir()}}, Note: func(line string) { f.t.Log(line) }}
 	for _, c := range change {
 		c(&o)
 	}

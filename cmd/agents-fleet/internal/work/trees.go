@@ -123,11 +123,10 @@ func (t *trees) load(n *tree, task *flow.Task, dir string) error {
 	if dir != "" {
 		o.WorkDir = dir
 	}
-	o.Ladder = &sandbox.Ladder{Helper: []string{"/proc/self/exe", load.SandboxFlag}}
-	if o.CacheDir != "" {
-		o.Ladder.CacheDir = filepath.Join(o.CacheDir, "sandbox")
+	o.Sandbox = agentfile.Sandboxing{Note: t.w.o.Note, Ladder: &sandbox.Ladder{Helper: []string{"/proc/self/exe", load.SandboxFlag}}}
+	if o.Folders.Cache != "" {
+		o.Sandbox.Ladder.CacheDir = filepath.Join(o.Folders.Cache, "sandbox")
 	}
-	o.Note = t.w.o.Note
 	if agentfile.Sibling(file, task.Options.Agent) {
 		o.Agent = task.Options.Agent
 	}

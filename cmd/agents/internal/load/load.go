@@ -52,7 +52,7 @@ type Options struct {
 	Unlocked  bool   // ignore the lock file, because a new one will be written
 	Agent     string // the agent of the session that continues
 	Dir       string // the working folder of the tree; "" is that of the process
-	// Servers are more MCP servers of the root agent: see agentfile.Options.
+	// Servers are more MCP servers of the root agent: see agentfile.Client.
 	Servers map[string]json.RawMessage
 }
 
@@ -144,25 +144,27 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 	if l.Log == nil {
 		l.Log = &ServerLog{}
 	}
-	opts := agentfile.Options{Environ: p.ToolEnviron(o.Record), CacheDir: p.CacheDir(), LockDir: p.LockDir(), OutputDir: p.OutputDir(), KeysFile: l.Keys.Path, Protected: []string{c.File.Path, TrustDir(p)}, Set: o.Set, Models: o.Models,
-		Version: p.Version, NoModels: o.NoModels, Check: o.Check, Pinned: o.Pinned, Locked: p.Global.Locked && !o.Unlocked, Unlocked: o.Unlocked, DescribeTimeout: p.Describing, Slow: describing(p), Log: l.Log.line, Elicit: o.Elicit}
+	opts := agentfile.Options{
+		Environ: p.ToolEnviron(o.Record), KeysFile: l.Keys.Path, WorkDir: o.Dir, Protected: []string{c.File.Path, TrustDir(p)},
+		Set: o.Set, Models: o.Models, NoModels: o.NoModels, Check: o.Check, CompatNames: p.Global.CompatNames,
+		Companion: process.Companion, Text: p.Text, Folders: Folders(p),
+		Same:     agentfile.Same{Pinned: o.Pinned, Locked: p.Global.Locked && !o.Unlocked, Unlocked: o.Unlocked},
+		Describe: agentfile.Describe{Timeout: p.Describing, Slow: describing(p)},
+		Client:   agentfile.Client{Version: p.Version, Log: l.Log.line, Elicit: o.Elicit, Servers: o.Servers},
+		Sandbox:  agentfile.Sandboxing{Ladder: Ladder(p), Note: func(line string) { p.Warn(line) }},
+		SignIn: agentfile.SignIn{Dir: p.SignInDir(), Keyring: p.Keyring(), Command: func(server string) string {
+			return "agents mcp login " + program.ShellQuote(server) + " --agent-file " + program.ShellQuote(file)
+		}},
+	}
+	opts.Folders.Sessions = Paths(SessionDirs(p, c, ""))
 	if agent := cmp.Or(p.Global.Agent, o.Agent); agentfile.Sibling(file, agent) {
 		opts.Agent = agent
 	}
-	opts.CompatNames = p.Global.CompatNames
-	opts.WorkDir, opts.MCPServers = o.Dir, o.Servers
-	opts.SessionDirs = Paths(SessionDirs(p, c, ""))
-	opts.Companion, opts.Text = process.Companion, p.Text
-	opts.SignInDir, opts.SignInKeyring = p.SignInDir(), p.Keyring()
-	opts.LoginCommand = func(server string) string {
-		return "agents mcp login " + program.ShellQuote(server) + " --agent-file " + program.ShellQuote(file)
-	}
-	opts.Ladder, opts.Note = Ladder(p), func(line string) { p.Warn(line) }
 	var err error
-	if opts.Trusted, err = trusted(p, c, file, o); err != nil {
+	if opts.Same.Trusted, err = trusted(p, c, file, o); err != nil {
 		return nil, err
 	}
-	if opts.Trusted != nil {
+	if opts.Same.Trusted != nil {
 		if err := checkKeys(p, file, l.Keys); err != nil {
 			return nil, err
 		}
@@ -198,6 +200,11 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 		return l, failure.NothingRan(drift, hint)
 	}
 	return l, err
+}
+
+// Folders returns those of this machine.
+func Folders(p *program.Env) agentfile.Folders {
+	return agentfile.Folders{Cache: p.CacheDir(), Locks: p.LockDir(), Outputs: p.OutputDir()}
 }
 
 // Ladder returns the sandboxes that this machine has. The helper is this program; on Linux

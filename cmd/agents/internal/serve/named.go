@@ -19,6 +19,34 @@ import (
 // maxFile is how long a file is that is a resource or a message.
 const maxFile = 8 << 20
 
+// An ownResource is an entry of mcpResources: a file that is offered; with a variable {name} in URI
+// and Path, files.
+type ownResource struct {
+	URI         string `json:"uri"`
+	Path        string `json:"path"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	MIMEType    string `json:"mimeType"`
+}
+
+// An ownPrompt is an entry of mcpPrompts. Arguments replace {{name}} in its messages.
+type ownPrompt struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Arguments   []struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+		Required    bool   `json:"required"`
+	} `json:"arguments"`
+	// A message has a text, or a file, or the URI of one of the resources.
+	Messages []struct {
+		Role     string `json:"role"`
+		Text     string `json:"text"`
+		File     string `json:"file"`
+		Resource string `json:"resource"`
+	} `json:"messages"`
+}
+
 // present sets the prompts and resources: those of every server, and those that the agent
 // files name.
 func (s *service) present() {
@@ -45,13 +73,17 @@ func (s *service) present() {
 	specs := []any{s.flags.Sessions}
 	for _, t := range trees {
 		f := t.Nodes[0].File
-		specs = append(specs, f.Real, f.Spec.MCPResources)
-		for _, r := range f.Spec.MCPResources {
+		var own []ownResource
+		var ownPrompts []ownPrompt
+		f.Part("mcpResources", &own)
+		f.Part("mcpPrompts", &ownPrompts)
+		specs = append(specs, f.Real, own)
+		for _, r := range own {
 			if free("resource "+r.URI, f) {
 				resources = append(resources, namedResource(filepath.Dir(f.Real), r))
 			}
 		}
-		for _, p := range f.Spec.MCPPrompts {
+		for _, p := range ownPrompts {
 			if free("prompt "+p.Name, f) {
 				offered = append(offered, namedPrompt(filepath.Dir(f.Real), p))
 			}
@@ -68,7 +100,7 @@ func (s *service) present() {
 }
 
 // namedResource is a resource of an agent file in dir.
-func namedResource(dir string, r agentfile.MCPResource) mcpserver.Collection {
+func namedResource(dir string, r ownResource) mcpserver.Collection {
 	prefix, rest, _ := strings.Cut(r.URI, "{")
 	variable, suffix, _ := strings.Cut(rest, "}")
 	c := mcpserver.Collection{Prefix: prefix, Suffix: suffix, Variable: variable, Name: r.Name, Description: r.Description, MIMEType: r.MIMEType}
@@ -125,7 +157,7 @@ func readInside(dir, path string) ([]byte, error) {
 }
 
 // namedPrompt is a prompt of an agent file in dir.
-func namedPrompt(dir string, p agentfile.MCPPrompt) mcpserver.Prompt {
+func namedPrompt(dir string, p ownPrompt) mcpserver.Prompt {
 	out := mcpserver.Prompt{Name: p.Name, Description: p.Description}
 	for _, a := range p.Arguments {
 		out.Args = append(out.Args, mcpserver.PromptArg{Name: a.Name, Description: a.Description, Required: a.Required})

@@ -1,4 +1,4 @@
-package agentfile
+package policy
 
 import (
 	"strings"
