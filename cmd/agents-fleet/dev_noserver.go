@@ -13,9 +13,6 @@ import (
 	"github.com/agents-exe/agents/pkg/process"
 )
 
-// devProgram is this program with a Temporal server, which is twice as large.
-const devProgram = "agents-fleet-dev"
-
 // dev replaces this process by the program that has a server, with the same command line.
 func (f *fleet) dev(context.Context, work.Options, string, string) error {
 	path, err := process.Companion(devProgram)

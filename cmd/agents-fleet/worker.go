@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -45,16 +46,30 @@ func (f *fleet) workerCommand() *cli.Command {
 				return err
 			}
 			if o.BuildID == "" {
-				path, _ := os.Executable()
-				digest := strings.TrimPrefix(exectool.Digest(path), "sha256:")
-				if digest == "" {
-					return failure.Usage("--build-id names the build", "the file of the program cannot be read")
+				var err error
+				if o.BuildID, err = buildID(); err != nil {
+					return err
 				}
-				o.BuildID = digest[:16]
 			}
 			return f.work(ctx, *o, keys)
 		},
 	}
+}
+
+// buildID returns the build of this program: a part of its digest. That of agents-fleet-dev is
+// that of the agents-fleet beside it, so that workers of both share their runs.
+func buildID() (string, error) {
+	path, _ := os.Executable()
+	if dir, name := filepath.Split(path); name == devProgram {
+		if beside := dir + strings.TrimSuffix(devProgram, "-dev"); exectool.Digest(beside) != "" {
+			path = beside
+		}
+	}
+	digest := strings.TrimPrefix(exectool.Digest(path), "sha256:")
+	if digest == "" {
+		return "", failure.Usage("--build-id names the build", "the file of the program cannot be read")
+	}
+	return digest[:16], nil
 }
 
 // work runs a worker until ctx ends.

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
 )
 
 // TestDocs runs the shell blocks of docs/fleet.md and its line for cron, with the programs that
@@ -76,6 +79,52 @@ func TestDocs(t *testing.T) {
 		t.Logf("%s%s", script.String(), out)
 		if strings.Contains(block, " prune ") && !strings.Contains(out, "remove") {
 			t.Errorf("prune printed %q", out)
+		}
+	}
+}
+
+// TestDevOutlivesWorkers: the worker of dev takes runs after others have been there, however
+// they ended, and makes its build the current one when it starts.
+func TestDevOutlivesWorkers(t *testing.T) {
+	program := os.Getenv("AGENTS_TEST_FLEET")
+	if program == "" {
+		t.Skip("AGENTS_TEST_FLEET does not name agents-fleet, with agents beside it: see `make fleet`")
+	}
+	env := append(os.Environ(), "XDG_STATE_HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir(), "XDG_CACHE_HOME="+t.TempDir())
+	address, _ := startDev(t, program, env)
+	c, err := client.Dial(client.Options{HostPort: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fleet := func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd.Env, cmd.Dir = env, "../../../.."
+		return cmd
+	}
+	for _, end := range []os.Signal{os.Interrupt, os.Kill} {
+		worker := fleet("worker")
+		stderr, err := worker.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := worker.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(stderr); lines.Scan() && !strings.Contains(lines.Text(), "worker: "); {
+		}
+		for {
+			d, err := c.WorkerDeploymentClient().GetHandle("agents-fleet").Describe(t.Context(), client.WorkerDeploymentDescribeOptions{})
+			if err == nil && d.Info.RoutingConfig.CurrentVersion != nil {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		_ = worker.Process.Signal(end)
+		_ = worker.Wait()
+		out, err := fleet("run", "--agent-file", "examples/quickstart/agent.json", "--prompt", "hi", "--timeout", "60s").CombinedOutput()
+		if err != nil {
+			t.Errorf("after a worker that ended by %v: %v\n%s", end, err, out)
 		}
 	}
 }

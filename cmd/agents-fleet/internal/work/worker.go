@@ -34,6 +34,8 @@ type Options struct {
 	// Deployment and BuildID make a run finish with the build that began it; "" for either
 	// means that workers of all builds share all runs.
 	Deployment, BuildID string
+	// Upgrade makes runs continue with the newest build, which this worker's becomes.
+	Upgrade bool
 	// Activities is how many run at the same time; 0 means 100.
 	Activities int
 	// Ended is called with all events of a run that has ended, before its workflow ends; nil
@@ -127,7 +129,7 @@ func (w *Worker) options(private bool) worker.Options {
 		WorkerStopTimeout: stopTime,
 	}
 	if w.versioned() {
-		o.DeploymentOptions = worker.DeploymentOptions{UseVersioning: true, Version: w.version, DefaultVersioningBehavior: workflow.VersioningBehaviorPinned}
+		o.DeploymentOptions = worker.DeploymentOptions{UseVersioning: true, Version: w.version, DefaultVersioningBehavior: w.behavior()}
 	}
 	return o
 }
@@ -138,10 +140,13 @@ const stopTime = 30 * time.Second
 func (w *Worker) versioned() bool { return w.o.Deployment != "" && w.o.BuildID != "" }
 
 func (w *Worker) behavior() workflow.VersioningBehavior {
-	if w.versioned() {
-		return workflow.VersioningBehaviorPinned
+	switch {
+	case !w.versioned():
+		return workflow.VersioningBehaviorUnspecified
+	case w.o.Upgrade:
+		return workflow.VersioningBehaviorAutoUpgrade
 	}
-	return workflow.VersioningBehaviorUnspecified
+	return workflow.VersioningBehaviorPinned
 }
 
 // makeCurrent has new runs begin with this build, unless the deployment has had it before:
@@ -152,7 +157,7 @@ func (w *Worker) makeCurrent(ctx context.Context) error {
 		about, err := d.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
 		if err == nil {
 			current := about.Info.RoutingConfig.CurrentVersion
-			if current != nil && (current.BuildID == w.o.BuildID || w.replaced(about.Info)) {
+			if current != nil && (current.BuildID == w.o.BuildID || !w.o.Upgrade && w.replaced(about.Info)) {
 				return nil
 			}
 			_, err = d.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{
