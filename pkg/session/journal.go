@@ -199,7 +199,6 @@ func (j *Journal) usable() error {
 	return j.broken
 }
 
-// create creates the file of a new session.
 func (j *Journal) create(id string) (err error) {
 	if !ValidID(id) {
 		return fmt.Errorf("create session: %q is not a valid id", id)

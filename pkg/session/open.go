@@ -149,7 +149,6 @@ type firstPass struct {
 	counted    int64 // the last event with the usage of the run so far
 }
 
-// runFirstPass reads all lines.
 func runFirstPass(r io.ReaderAt, size int64, path string, named bool) (*firstPass, error) {
 	s := &firstPass{scanner: *newScanner(r, size, path, named), compaction: -1, counted: -1}
 	for {

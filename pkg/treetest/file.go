@@ -175,7 +175,6 @@ func (f *File) name(path string) string {
 	return filepath.Join(filepath.Dir(f.Path), path)
 }
 
-// agentFile is the path of the tested agent file.
 func (f *File) agentFile() string {
 	if f.Spec.AgentFile == "" {
 		return f.name("agent.json")
@@ -183,10 +182,8 @@ func (f *File) agentFile() string {
 	return f.name(f.Spec.AgentFile)
 }
 
-// at joins the parts of a JSON pointer.
 func at(parts ...string) string { return jsondoc.JoinPointer(parts...) }
 
-// readRegular reads a regular file.
 func readRegular(path string, limit int) ([]byte, error) {
 	data, _, err := config.ReadRegular(path, limit)
 	return data, err

@@ -101,7 +101,6 @@ func Run(ctx context.Context, path string, opts Options) Report {
 	return report
 }
 
-// A testRun is one run of a test.
 type testRun struct {
 	file   *File
 	clock  *clock
@@ -111,7 +110,6 @@ type testRun struct {
 	events []agent.Event
 }
 
-// run loads the tree, runs it and compares.
 func (f *File) run(ctx context.Context, opts Options) []Failure {
 	r := &testRun{file: f, models: map[string]*model{}}
 	r.clock = &clock{limit: time.Duration(f.Spec.TimeoutSeconds * float64(time.Second))}
@@ -146,7 +144,6 @@ func (f *File) run(ctx context.Context, opts Options) []Failure {
 
 var errSlow = errors.New("the test takes longer than its limit of real time")
 
-// scripts reads the models that the file names.
 func (r *testRun) scripts() []Failure {
 	var failures []Failure
 	for _, slug := range slices.Sorted(maps.Keys(r.file.Spec.Models)) {
@@ -333,7 +330,6 @@ func names(tree *agentfile.Tree) (slugs, tools []string) {
 	return slugs, tools
 }
 
-// toolsOf returns the names of an agent's tools.
 func toolsOf(tree *agentfile.Tree, slug string) (tools []string) {
 	for _, n := range tree.Nodes {
 		for _, t := range n.Tools {
@@ -345,7 +341,6 @@ func toolsOf(tree *agentfile.Tree, slug string) (tools []string) {
 	return tools
 }
 
-// run runs the prompt and compares what happens.
 func (r *testRun) run(ctx context.Context, tree *agentfile.Tree) []Failure {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -399,7 +394,6 @@ func (r *testRun) ask(ctx context.Context, runner *agent.Runner) (end outcome, u
 	return end, nil
 }
 
-// prepare sets the model and the tools of a node.
 func (r *testRun) prepare(n *agentfile.Node) {
 	slug := n.Agent.Slug
 	model := &n.Agent.Provider

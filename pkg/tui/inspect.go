@@ -36,14 +36,12 @@ func (s *inspector) chosen() *view.Node {
 	return s.talk.tree.Root
 }
 
-// rows are the rows of the agents.
 func (s *inspector) rows(m *model) []view.Row {
 	l := m.layout(0)
 	l.Ended = true
 	return slices.DeleteFunc(s.talk.tree.Rows(l), func(r view.Row) bool { return r.Node == nil || r.Call != nil })
 }
 
-// move chooses the agent that is by places further.
 func (s *inspector) move(m *model, by int) {
 	var nodes []*view.Node
 	for _, r := range s.rows(m) {
@@ -104,7 +102,6 @@ func (s *inspector) end(m *model, n *view.Node) {
 	}
 }
 
-// send sends what is typed to the chosen agent.
 func (s *inspector) send(m *model) tea.Cmd {
 	n, text := s.chosen(), m.input.Value()
 	switch {
@@ -122,7 +119,6 @@ func (s *inspector) send(m *model) tea.Cmd {
 	return nil
 }
 
-// direct sends a directive to an agent of the run.
 func (s *inspector) direct(m *model, d agent.Directive) bool {
 	if err := s.talk.run.held.Direct(d); err != nil {
 		m.message = err.Error()

@@ -103,7 +103,6 @@ func (a *answer) content(raw []byte) {
 	}
 }
 
-// think reads reasoning.
 func (a *answer) think(d modelhttp.Object) {
 	found := false
 	for _, name := range []string{reasoningContent, "reasoning"} {

@@ -90,7 +90,6 @@ func (a *answer) find(e modelhttp.Object, kind string) (*item, error) {
 	return a.at(at, kind)
 }
 
-// at returns the item at a position of the output.
 func (a *answer) at(at int, kind string) (*item, error) {
 	a.pieces++
 	i, found := slices.BinarySearchFunc(a.items, at, func(it *item, at int) int { return cmp.Compare(it.at, at) })
@@ -268,7 +267,6 @@ func (a *answer) response(o modelhttp.Object, kind string) error {
 // the request: invalid_prompt, image_too_large, bio_policy …
 var aboutRequest = []string{"invalid", "image", "policy", "unsupported", "mismatch"}
 
-// failure returns the error in a response or an event.
 func (a *answer) failure(raw []byte) error {
 	if modelhttp.FirstByte(raw) == 'n' {
 		raw = nil
@@ -357,7 +355,6 @@ func (a *answer) Response() (*agent.Response, error) {
 	return &agent.Response{Message: m, Finish: a.finish, Usage: a.usage, Model: a.model}, nil
 }
 
-// message is the message of the answer.
 func (a *answer) message() agent.Message {
 	m := agent.Message{Role: agent.RoleAssistant}
 	said := false

@@ -131,7 +131,6 @@ func (t tool) read(name, file string) (agent.Result, error) {
 // Group is the toolgroup of the skill's tools. It is active once the model has read the skill.
 func (s *Skill) Group() string { return "skill:" + s.Name }
 
-// describe returns the instructions of s for the model.
 func (s *Skill) describe() string {
 	const most = 100
 	files := s.Files()

@@ -44,7 +44,6 @@ func (w *Worker) step(ctx context.Context, task flow.Task) (next flow.Next, err 
 	return next, err
 }
 
-// begin opens the session with the prompt.
 func (a *attempt) begin(ctx context.Context) error {
 	if len(a.task.Path) > 0 {
 		return &permanentError{fmt.Errorf("session %s is not in record %s", a.task.Session, a.task.Record)}
@@ -83,7 +82,6 @@ func (a *attempt) waits(calls []agent.PendingCall, next *flow.Next) {
 	next.Parallel = cmp.Or(a.agent.MaxParallelTools, agent.DefaultMaxParallelTools)
 }
 
-// ended notes how the run ended.
 func (a *attempt) ended(next *flow.Next) error {
 	end := a.journal.end
 	if end == nil { // an earlier attempt has recorded it

@@ -9,7 +9,6 @@ import (
 	"github.com/agents-exe/agents/pkg/mcpclient"
 )
 
-// answer puts a question of a run to the person.
 func (h *Person) answer(ctx context.Context, q agent.Event) (json.RawMessage, error) {
 	e := mcpclient.Elicitation{Server: "agent " + strings.Join(q.Path, " > "), Message: q.Text, Schema: q.Schema}
 	if q.What == "elicit" {
