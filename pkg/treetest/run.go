@@ -25,6 +25,7 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/wholefile"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -171,7 +172,7 @@ func (r *testRun) outputSchema() []Failure {
 	name := f.name(f.Spec.OutputSchema)
 	text, err := readRegular(name, schema.MaxAnswer)
 	if err != nil {
-		return []Failure{f.fail("/outputSchema", "%s: %s", name, plain(err))}
+		return []Failure{f.fail("/outputSchema", "%s: %s", name, wholefile.Cause(err))}
 	}
 	if r.answer, err = schema.CompileAnswer(f.Spec.OutputSchema, text); err != nil {
 		return []Failure{f.fail("/outputSchema", "%s", err)}
@@ -188,7 +189,7 @@ func (f *File) script(slug string) (name string, text []byte, failure *Failure) 
 		name = f.name(path)
 		text, err := readRegular(name, scripted.MaxBytes)
 		if err != nil {
-			fail := f.fail(pointer, "%s: %s", name, plain(err))
+			fail := f.fail(pointer, "%s: %s", name, wholefile.Cause(err))
 			failure = &fail
 		}
 		return name, text, failure
