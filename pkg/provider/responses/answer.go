@@ -3,7 +3,6 @@ package responses
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -368,28 +367,20 @@ func (a *answer) message() agent.Message {
 		switch {
 		case it.kind == kindCall:
 			c := modelhttp.ToolCall(cmp.Or(it.id, x.ID), it.name, []byte(text))
-			c.Extra = x.json()
+			c.Extra = modelhttp.MustJSON(x)
 			m.Calls = append(m.Calls, c)
 		case it.kind == kindMessage && text != "":
 			if x.After = said; said {
 				text = between + text
 			}
 			said = true
-			m.Parts = append(m.Parts, agent.Part{Kind: agent.PartText, Text: text, Extra: x.json()})
+			m.Parts = append(m.Parts, agent.Part{Kind: agent.PartText, Text: text, Extra: modelhttp.MustJSON(x)})
 		case it.kind != kindMessage && it.raw != nil:
 			x.ID, x.Phase, x.Item = "", "", string(it.raw)
-			m.Parts = append(m.Parts, agent.Part{Kind: agent.PartReasoning, Text: text, Extra: x.json()})
+			m.Parts = append(m.Parts, agent.Part{Kind: agent.PartReasoning, Text: text, Extra: modelhttp.MustJSON(x)})
 		case it.kind == kindReasoning && text != "":
 			m.Parts = append(m.Parts, agent.Part{Kind: agent.PartReasoning, Text: text})
 		}
 	}
 	return m
-}
-
-func (x extra) json() json.RawMessage {
-	raw, err := json.Marshal(x)
-	if err != nil {
-		panic(err) // it is made of strings
-	}
-	return raw
 }
