@@ -206,7 +206,7 @@ func (h *held) broke(err error) {
 	h.end(&agent.EndError{Status: agent.StatusFailed, Text: fmt.Sprintf("%v: %v", errProtocol, err)})
 }
 
-// broken is broke of the run, if it has begun.
+// broken has the run fail for what the client sent, if the run has begun.
 func (c *connection) broken(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -198,7 +198,7 @@ func (s *inspector) below(m *model, n *view.Node) (lines []string, row int) {
 	return append(lines, m.hintLine(up, k.hint("close", "close"), k.hint("end", "stop"), k.hint("back", "scroll"), k.hint("fork", "fork"), k.hint("enter", "alone"), k.hint("help", "keys"))), row
 }
 
-// conversation are rows lines of what an agent did and said, to the end or to where it is
+// conversation renders what an agent did and said on rows lines, to the end or to where it is
 // scrolled back. It looks only at the entries that it shows and those after them.
 func (s *inspector) conversation(m *model, n *view.Node, rows int) []string {
 	if n == nil {

@@ -129,7 +129,7 @@ func (a *attempt) meanwhile(of string, turn int) (agent.Directive, bool) {
 	return agent.Directive{Message: &m}, true
 }
 
-// call is flow.CallActivity.
+// call implements flow.CallActivity.
 func (w *Worker) call(ctx context.Context, task flow.Task) (called flow.Called, err error) {
 	called.At, err = w.attempt(ctx, task, func(ctx context.Context, a *attempt) error {
 		s := a.runner.Session()
@@ -198,7 +198,7 @@ func (a *attempt) ask(ctx context.Context, q agent.Event) (json.RawMessage, erro
 	}
 }
 
-// keep is flow.KeepActivity.
+// keep implements flow.KeepActivity.
 func (w *Worker) keep(ctx context.Context, k flow.Kept) error {
 	data, err := store.GetBlob(ctx, w.store, k.Blob)
 	if err == nil {
