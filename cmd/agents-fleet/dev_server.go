@@ -17,7 +17,6 @@ import (
 	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
-// dev runs a server and a worker until ctx ends.
 func (f *fleet) dev(ctx context.Context, o work.Options, keys, listen string) error {
 	dir, err := f.folder()
 	if err == nil {

@@ -48,7 +48,6 @@ type fleet struct {
 	closers []func() error
 }
 
-// flags returns the flags that all commands have, and more.
 func (f *fleet) flags(more ...cli.Flag) []cli.Flag {
 	return append(append(more,
 		&cli.StringFlag{Name: "address", Usage: "`HOST:PORT` of the Temporal server", Destination: &f.address},

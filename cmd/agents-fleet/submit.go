@@ -26,7 +26,6 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// A submission has the flags and the start message of a run.
 type submission struct {
 	file, slug, workspace string
 	prompt                prompt.Flags
@@ -70,7 +69,6 @@ func (f *fleet) submitCommand() *cli.Command {
 	}
 }
 
-// read makes the start message from the command line.
 func (s *submission) read(ctx context.Context, p *program.Env, c *cli.Command) error {
 	if err := s.prompt.Arguments(c); err != nil {
 		return err
@@ -84,7 +82,6 @@ func (s *submission) read(ctx context.Context, p *program.Env, c *cli.Command) e
 	return err
 }
 
-// submit starts the run.
 func (f *fleet) submit(ctx context.Context, s *submission) (*attach.Run, error) {
 	file, _, err := agentfile.ReadAgent(s.file, s.slug)
 	if err != nil {

@@ -25,7 +25,6 @@ import (
 // deployment is the name of the deployment whose versions are builds of the program.
 const deployment = "agents-fleet"
 
-// workerFlags are the flags of a worker.
 func (f *fleet) workerFlags(o *work.Options, keys *string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "api-keys", TakesFile: true, Usage: "the keys `FILE`, as for agents", Destination: keys},
@@ -72,7 +71,6 @@ func buildID() (string, error) {
 	return digest[:16], nil
 }
 
-// work runs a worker until ctx ends.
 func (f *fleet) work(ctx context.Context, o work.Options, keys string) error {
 	var err error
 	if o.Dir, err = f.folder(); err != nil {

@@ -38,7 +38,6 @@ var all = []toolbox{
 	{"sqlite", overMCP(sqlite.Open)},
 }
 
-// runScript runs one script in Lua.
 func runScript(ctx context.Context, settings json.RawMessage, in io.Reader, out io.Writer) error {
 	var limits lua.Limits
 	if err := json.Unmarshal(settings, &limits); err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/agents-exe/agents/pkg/toolbox/openapi"
 )
 
-// openOpenAPI opens the toolbox of a web service.
 func openOpenAPI(ctx context.Context, settings json.RawMessage) (agent.ToolList, io.Closer, error) {
 	var s companion.OpenAPI
 	if err := json.Unmarshal(settings, &s); err != nil {

@@ -179,7 +179,6 @@ func summary(p *program.Env, t *agentfile.Tree) error {
 	return err
 }
 
-// limits describes the limits of an agent, if it has any.
 func limits(a *agent.Agent) string {
 	text := ""
 	if budget := a.Budget.String(); budget != "" {

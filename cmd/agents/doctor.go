@@ -70,7 +70,6 @@ const (
 	problem = "problem"
 )
 
-// A doctor checks the setup.
 type doctor struct {
 	p        *program.Env
 	home     string
@@ -95,7 +94,6 @@ func (d *doctor) add(state, check, next, format string, args ...any) {
 	d.findings = append(d.findings, finding{state, check, fmt.Sprintf(format, args...), next})
 }
 
-// examine runs all checks.
 func (d *doctor) examine(ctx context.Context, online bool) {
 	d.add(healthy, "version", "", "agents %s, built with %s, on %s/%s", d.p.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	c, err := load.Config(d.p)
@@ -231,7 +229,6 @@ func (d *doctor) agents(ctx context.Context, c *config.Config) []modelServer {
 	return slices.SortedFunc(maps.Keys(servers), func(a, b modelServer) int { return cmp.Compare(a.url+a.flavor, b.url+b.flavor) })
 }
 
-// tree reports on a loaded tree.
 func (d *doctor) tree(file string, l *load.Tree) {
 	tools, mcp := 0, 0
 	for _, n := range l.Nodes {
@@ -284,7 +281,6 @@ func (d *doctor) model(ctx context.Context, m modelServer, online bool) {
 	d.add(healthy, "model server", "", "%s at %s answers (HTTP %d)", m.flavor, u.Host, resp.StatusCode)
 }
 
-// sandbox reports how this machine can confine tools.
 func (d *doctor) sandbox() {
 	ladder := load.Ladder(d.p)
 	text := strings.ReplaceAll(ladder.String(), "\n", "; ")
@@ -295,7 +291,6 @@ func (d *doctor) sandbox() {
 	d.add(healthy, "sandbox", "", "%s", text)
 }
 
-// programs looks for what tools need.
 func (d *doctor) programs() {
 	for _, c := range []struct{ program, state, of string }{
 		{"sh", problem, "tools that are scripts need it"},
@@ -320,7 +315,6 @@ func (d *doctor) found(what, missing, of string, names ...string) {
 	d.add(missing, "program", "install it if you use such tools or agents", "%s is not in PATH: %s", what, of)
 }
 
-// terminal reports what the terminal can show.
 func (d *doctor) terminal() {
 	if !d.p.OutTerm && !d.p.ErrTerm {
 		d.add(healthy, "terminal", "", "none: nothing is asked, and progress is printed line by line")
@@ -338,7 +332,6 @@ func (d *doctor) terminal() {
 	}
 }
 
-// companions looks for the other programs of the project.
 func (d *doctor) companions() {
 	for _, c := range append(serving.Companions, [][2]string{{program.Search, "`agents session search`"}, {program.TUI, "`agents tui`"}, {companion.Program, "some toolboxes of agent files"}}...) {
 		path, err := process.Companion(c[0])

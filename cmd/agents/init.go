@@ -56,7 +56,6 @@ one to use, then shows what it is going to write and asks for confirmation.`,
 	}
 }
 
-// initAgent writes the first agent.
 func initAgent(ctx context.Context, p *program.Env, f *initFlags) error {
 	file, slug, err := initNames(p, f)
 	if err != nil {
@@ -211,7 +210,6 @@ func globalFile(p *program.Env) (string, error) {
 	return filepath.Join(agents, load.UsualFile), nil
 }
 
-// sayModel says what the agent runs on.
 func sayModel(p *program.Env, m scaffold.ModelChoice, file string) {
 	if m.Model == "" {
 		p.Note("it runs on %s", m.Label)

@@ -111,7 +111,6 @@ func keysFile(p *program.Env) (string, error) {
 	return c.OwnKeys(), nil
 }
 
-// readKey asks for a key, or reads it from standard input.
 func readKey(ctx context.Context, p *program.Env, id string) (config.Secret, error) {
 	if asker := ask.Terminal(p, false); asker != nil {
 		text, err := asker.Secret(ctx, "The key "+id)

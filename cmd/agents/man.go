@@ -102,7 +102,6 @@ func leaves(c *cli.Command) []*cli.Command {
 	return list
 }
 
-// A manual is a page that is being written.
 type manual struct{ b strings.Builder }
 
 // line writes a macro with its arguments.

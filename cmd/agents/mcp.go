@@ -107,7 +107,6 @@ func mcpListCommand(p *program.Env) *cli.Command {
 	}
 }
 
-// signInState describes a sign-in for people.
 func signInState(s *signin.Server, now time.Time) (string, error) {
 	if s == nil {
 		return "authorized by its headers", nil

@@ -61,7 +61,6 @@ the language.`,
 	}
 }
 
-// A language is one that tools are written in.
 type language struct {
 	suffix, text string
 	program      string // what runs it

@@ -55,7 +55,6 @@ func pathsCommand(p *program.Env) *cli.Command {
 	}
 }
 
-// effectivePaths finds the paths in effect.
 func effectivePaths(p *program.Env) (*effective, error) {
 	c, err := load.Config(p)
 	if err != nil {

@@ -68,7 +68,6 @@ the record.`,
 	}
 }
 
-// check rejects flags that exclude each other.
 func (f *replayFlags) check(p *program.Env) error {
 	live := 0
 	for _, on := range []bool{f.liveTools, f.liveModel, f.liveFrom != 0} {
@@ -95,7 +94,6 @@ func (f *replayFlags) loads(p *program.Env) bool {
 	return f.live() || len(p.Global.AgentFiles) > 0 || p.Global.Agent != ""
 }
 
-// replaySession runs a recorded session again.
 func replaySession(ctx context.Context, p *program.Env, f *replayFlags, name string, from bool) error {
 	answer, err := prompt.ReadAnswerSchema(ctx, f.schema)
 	if err != nil {
@@ -190,7 +188,6 @@ func loadReplay(ctx context.Context, p *program.Env, f *replayFlags, player *rep
 	return l, nil
 }
 
-// readRecord reads the session with a name.
 func readRecord(p *program.Env, name, dir string) (rec *replay.Record, path string, err error) {
 	path, err = recordPath(p, name, dir)
 	if err != nil {

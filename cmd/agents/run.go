@@ -81,7 +81,6 @@ what the other flags give follows. Standard input is then read for - alone.
 	}
 }
 
-// run answers one prompt.
 func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	if err := f.check(); err != nil {
 		return err
@@ -154,7 +153,6 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	return s.Finish(kept.Ask(h, &root, c))
 }
 
-// limit ends ctx after --timeout.
 func (f *runFlags) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	if f.timeout <= 0 {
 		return ctx, func() {}
@@ -215,7 +213,6 @@ func runChannel(ctx context.Context, p *program.Env, f *runFlags) error {
 	return c.Run(ctx, p)
 }
 
-// check rejects flags that exclude each other.
 func (f *runFlags) check() error {
 	switch {
 	case f.args.Given() && (len(f.prompt.Script) > 0 || f.prompt.Alias != "" || f.prompt.MCP.Name != ""):

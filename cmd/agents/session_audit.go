@@ -58,7 +58,6 @@ was, also since it was signed, and with --key if it is not signed with that key.
 	}
 }
 
-// An auditKey is the key of --key.
 type auditKey struct {
 	public  ed25519.PublicKey // nil if none was given
 	private ed25519.PrivateKey

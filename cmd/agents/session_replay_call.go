@@ -43,7 +43,6 @@ denied, as in a run. Nothing is added to the session. The new result is printed 
 	}
 }
 
-// replayCall makes a recorded call again.
 func replayCall(ctx context.Context, p *program.Env, s *sessions.Store, session, name, toolName string, check bool, rights load.Rights) error {
 	path, err := s.Find(session)
 	if err != nil {

@@ -45,7 +45,6 @@ func sessionRmCommand(p *program.Env) *cli.Command {
 	}
 }
 
-// removeOlder removes the sessions that have not changed since a date.
 func removeOlder(p *program.Env, s *sessions.Store, date string) error {
 	before, err := sessions.ParseDate(date, time.Now())
 	if err != nil {
@@ -67,7 +66,6 @@ func removeOlder(p *program.Env, s *sessions.Store, date string) error {
 	return errors.Join(err, listErr)
 }
 
-// removeSessions removes sessions and returns how many.
 func removeSessions(paths []string) (removed int, err error) {
 	var errs []error
 	for _, path := range paths {

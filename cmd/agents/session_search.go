@@ -133,7 +133,6 @@ func searchFor(s *sessions.Store, words []string, f *searchFlags, now time.Time)
 	return r, nil
 }
 
-// search calls the searcher.
 func search(ctx context.Context, p *program.Env, r *searchRequest) ([]searchHit, error) {
 	path, err := process.Companion(program.Search)
 	if err != nil {

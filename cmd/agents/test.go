@@ -77,7 +77,6 @@ wrong; 130, 143 interrupted.`,
 	}
 }
 
-// runTests runs test files.
 func runTests(ctx context.Context, p *program.Env, f *testFlags, patterns []string) error {
 	if len(patterns) == 0 {
 		patterns = []string{"."}

@@ -81,7 +81,6 @@ func (a *Agent) Describe(ctx context.Context) (name, description string, err err
 	return card.Name, b.String(), nil
 }
 
-// card reads the card.
 func (a *Agent) card(ctx context.Context) (*a2a.AgentCard, error) {
 	base, path := a.URL, agentcard.WithPath("/.well-known/agent-card.json")
 	if i := strings.LastIndex(base, "/.well-known/"); i >= 0 {

@@ -100,7 +100,6 @@ func (a *Agent) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, 
 	return agent.AnswerOf(inv.Run(ctx, sub, prompt))
 }
 
-// start starts the program and opens a session.
 func (t *talk) start(ctx context.Context) error {
 	limit := cmp.Or(t.agent.StartTimeout, DefaultStartTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no session was opened within %s", limit))
@@ -124,7 +123,6 @@ func (t *talk) start(ctx context.Context) error {
 // errEnded ends a talk whose program closes its output.
 var errEnded = errors.New("the program ended before it answered")
 
-// open opens the session.
 func (t *talk) open(ctx context.Context) error {
 	hello := acp.InitializeRequest{ProtocolVersion: acp.Version, ClientInfo: &acp.Implementation{Name: "agents", Version: t.agent.Version}}
 	c := &hello.ClientCapabilities

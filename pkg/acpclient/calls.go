@@ -13,7 +13,6 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// notify applies an update of the session.
 func (t *talk) notify(method string, params json.RawMessage) {
 	var n acp.Notification
 	if method != acp.MethodUpdate || acp.Decode(params, &n) != nil || !t.is(n.SessionID) { // another one may be of a later version
@@ -115,7 +114,6 @@ func shown(content []acp.CallContent) string {
 	return b.String()
 }
 
-// kind is the name of the tool for a call.
 func (c *call) kind() string {
 	if slices.Contains(acp.Kinds[:], c.Call.Kind) {
 		return c.Call.Kind

@@ -28,7 +28,6 @@ type terminal struct {
 	err    error
 }
 
-// ended reports whether the command has ended.
 func (t *terminal) ended() bool {
 	select {
 	case <-t.done:
@@ -38,7 +37,6 @@ func (t *terminal) ended() bool {
 	}
 }
 
-// status returns how the command ended.
 func (t *terminal) status() (e acp.TerminalExit) {
 	if e.Code = &t.exit.Code; t.exit.Code < 0 {
 		e.Code, e.Signal = nil, t.exit.Signal.String()
@@ -71,7 +69,6 @@ func (t *talk) createTerminal(ctx context.Context, p *acp.TerminalRequest) (any,
 	return t.decided(ctx, r)
 }
 
-// startTerminal starts the command of a terminal.
 func (t *talk) startTerminal(ctx context.Context, inv *agent.Invocation, p *acp.TerminalRequest) (*terminal, error) {
 	cmd := t.agent.Command
 	cmd.Env, cmd.Mark = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], inv.Environ()...), inv.Key

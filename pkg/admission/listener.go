@@ -21,7 +21,6 @@ type Listener struct {
 	authorised   int
 }
 
-// A connection is one of a listener.
 type connection struct {
 	net.Conn
 	l     *Listener

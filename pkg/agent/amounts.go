@@ -9,7 +9,6 @@ import (
 	"github.com/agents-exe/agents/pkg/closest"
 )
 
-// budgetNames are the names of the amounts that a person limits.
 func budgetNames() []string {
 	return []string{"usd", "inputTokens", "outputTokens", "turns", "calls", "seconds", "depth"}
 }

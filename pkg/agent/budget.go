@@ -59,7 +59,6 @@ func amountText(kind int, n int64) string {
 	return whole + "." + cents + strings.Repeat("0", max(0, 2-len(cents)))
 }
 
-// limits are the amounts of b.
 func (b *Budget) limits() amounts {
 	limits := amounts{unlimited, unlimited, unlimited, unlimited, unlimited}
 	if b.USD != nil {
@@ -73,7 +72,6 @@ func (b *Budget) limits() amounts {
 	return limits
 }
 
-// setAmounts replaces the amounts of b.
 func (b *Budget) setAmounts(a amounts) {
 	set := func(kind int) *int64 {
 		if a[kind] == unlimited {
@@ -87,7 +85,6 @@ func (b *Budget) setAmounts(a amounts) {
 	b.Turns, b.Calls = set(amountTurns), set(amountCalls)
 }
 
-// consumed are the amounts in total.
 func consumed(total *TotalUsage) amounts {
 	a := usageAmounts(total.Usage)
 	a[amountCalls] = int64(total.Calls)

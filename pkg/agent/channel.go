@@ -391,7 +391,7 @@ func (c *Channel) Cancel(reason string) {
 	c.cancel(&EndError{Status: StatusInterrupted, Text: fmt.Sprintf("%.500s", reason)})
 }
 
-// ask is Runner.Person.
+// ask implements Runner.Person.
 func (c *Channel) ask(ctx context.Context, question Event) (json.RawMessage, error) {
 	reply := make(chan json.RawMessage, 1)
 	c.mu.Lock()

@@ -65,7 +65,6 @@ func (t *clientTool) Call(ctx context.Context, inv *Invocation) (Result, error) 
 	}
 }
 
-// addTools adds the holder's tools to those of the agent.
 func (c *Channel) addTools(specs []ToolSpec) error {
 	if len(specs) == 0 {
 		return nil

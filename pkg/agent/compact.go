@@ -33,7 +33,6 @@ const (
 // its last answer, and a guess for what came since.
 func (s *Session) estimate() int { return s.Tokens + (s.bytes-s.CountedBytes)/bytesPerToken }
 
-// messageBytes is the size of a message for the estimate.
 func messageBytes(m Message) int {
 	n := partsBytes(m.Parts) + 16
 	for _, c := range m.Calls {
@@ -215,7 +214,6 @@ func latest(list []Message, keep int) int {
 
 const summarize = `The conversation is about to be shortened: everything before this message will be replaced by what you answer now. Sum up what is needed to go on without it: the task in the person's own words, decisions, what was done and found (names, paths, numbers and identifiers exactly), what failed, what is open, and the next step. Answer with the summary alone and call no tool.`
 
-// summaryRequest asks for a summary of list.
 func summaryRequest(list []Message) []Message {
 	if last := len(list) - 1; list[last].Role == RoleUser {
 		ask := list[last]

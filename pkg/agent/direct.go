@@ -114,7 +114,6 @@ func (in *inboxes) arrived(session string) {
 	}
 }
 
-// open prepares the inbox of a run that begins.
 func (r *run) open(stop context.CancelCauseFunc) {
 	in := r.tree.inboxes
 	r.inbox = &in.root
@@ -240,7 +239,6 @@ func (r *Runner) Compact(ctx context.Context) (*Outcome, error) {
 	return root.do(ctx, nil)
 }
 
-// follow does what d says.
 func (r *run) follow(ctx context.Context, d Directive) error {
 	if d.Message != nil {
 		if err := r.insert(ctx, *d.Message); err != nil {

@@ -227,7 +227,6 @@ func (r *run) fail(ctx context.Context, step Step, err error, usage Usage) error
 	return r.emit(ctx, e)
 }
 
-// ask makes one model request.
 func (r *run) ask(ctx context.Context, step Step) error {
 	if err := r.prepare(ctx); err != nil {
 		return r.fail(ctx, Step{}, err, Usage{})
@@ -278,9 +277,6 @@ func (r *run) asking(req *Request) {
 	r.observe(Event{Kind: EventRequest, Turn: req.Turn, Tools: len(req.Tools), Model: r.agent.Model, Flavor: r.agent.Flavor, Summary: req.Summary})
 }
 
-// answered records what the model said.
-//
-//go:noinline
 func (r *run) answered(ctx context.Context, step Step, resp *Response, usage Usage, err error, start time.Time) error {
 	var spent *budgetError // between two attempts
 	switch {

@@ -356,7 +356,6 @@ func (r *run) remote(inv *Invocation, e *Event) (*remote, error) {
 	return n, nil
 }
 
-// calls reports whether the call with a key is running.
 func (n *remote) calls(key string) bool {
 	return slices.ContainsFunc(n.session.OpenCalls(), func(c PendingCall) bool { return c.Key == key && c.Started })
 }

@@ -231,7 +231,6 @@ func (g *Gate) now() time.Time {
 	return time.Now()
 }
 
-// check finds what is wrong with the arguments.
 func (g *Gate) check(ctx context.Context, tool Tool, inv *Invocation) error {
 	if err := inv.replaceAliases(); err != nil {
 		return err
@@ -307,7 +306,6 @@ func (g *Gate) admit(ctx context.Context, inv *Invocation) (release func(), err 
 	}
 }
 
-// starting is the event of a call that is about to run.
 func (g *Gate) starting(tool Tool, inv *Invocation) Event {
 	e := inv.event(EventCallStarted)
 	e.Args = inv.Call.Args

@@ -146,7 +146,6 @@ func (r *Runner) leaseRights() ([]Rights, error) {
 	return append(list, rights), nil
 }
 
-// hasRights reports whether raw holds any rights.
 func hasRights(raw json.RawMessage) bool {
 	var list []json.RawMessage
 	return len(raw) > 0 && (json.Unmarshal(raw, &list) != nil || len(list) > 0)

@@ -303,7 +303,6 @@ func (s *Session) applyMessage(e Event) error {
 	return nil
 }
 
-// begin opens a run.
 func (s *Session) begin(e Event) {
 	s.Running, s.Ended, s.Failure = true, "", nil
 	if e.Limits != nil {
@@ -322,7 +321,6 @@ func (s *Session) applyResume(e Event) error {
 	return nil
 }
 
-// add appends a message.
 func (s *Session) add(m Message) {
 	s.Messages = append(s.Messages, m)
 	s.bytes += messageBytes(m)

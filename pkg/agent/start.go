@@ -56,7 +56,6 @@ type Start struct {
 // alone reports whether the run only shortens the conversation.
 func (s *Start) alone() bool { return s.Compact && !s.prompts() }
 
-// prompts reports whether there is a prompt.
 func (s *Start) prompts() bool { return len(s.Args)+len(s.Media) > 0 || s.Message != nil }
 
 // Prompt returns the message for an agent: Message, or Args and Media.

@@ -86,7 +86,6 @@ func (h *holding) run(ctx, questions context.Context) (end agent.Event, err erro
 	return end, ErrProtocol // not reached: Events ends with an end event or an error
 }
 
-// take handles an event.
 func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
 	switch e.Kind {
 	case agent.EventQuestion:

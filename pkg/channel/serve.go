@@ -204,7 +204,6 @@ func (r *serving) stop(reason string) {
 	r.cancel(interrupted(fmt.Sprintf("%.500s", cmp.Or(reason, cancelled))))
 }
 
-// take handles a message.
 func (r *serving) take(line []byte) error {
 	m, unknown, err := decode(line)
 	if err != nil {

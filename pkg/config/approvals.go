@@ -33,10 +33,8 @@ type Approval struct {
 	Time time.Time       `json:"time,omitzero"`
 }
 
-// maxSessionApprovals is how many approvals of sessions a file keeps.
 const maxSessionApprovals = 500
 
-// approvalsFile is the form of the file.
 type approvalsFile struct {
 	Allow []Approval `json:"allow"`
 }

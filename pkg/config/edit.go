@@ -75,7 +75,6 @@ func hasID(id string) func(any) bool {
 	return func(entry any) bool { return entry.(map[string]any)["id"] == id }
 }
 
-// editKeys replaces the entries of a keys file.
 func editKeys(path string, edit func(entries []any) ([]any, error)) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // a link stays one

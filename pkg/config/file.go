@@ -93,7 +93,6 @@ func readFile(path, home string, check func(path string, text []byte) error) (fi
 	return file, r.warningLines(), nil
 }
 
-// A cfgReader reads a cfg file.
 type cfgReader struct {
 	reader
 	home string
@@ -133,7 +132,6 @@ func (r *cfgReader) file(root *jsondoc.Node, file *File) {
 	}
 }
 
-// objectOf reads an object.
 func (r *cfgReader) objectOf(f fields) func(*jsondoc.Node) {
 	return func(v *jsondoc.Node) {
 		if r.is(v, "object") {
@@ -142,7 +140,6 @@ func (r *cfgReader) objectOf(f fields) func(*jsondoc.Node) {
 	}
 }
 
-// pathTo reads a path.
 func (r *cfgReader) pathTo(to *string) func(*jsondoc.Node) {
 	return func(v *jsondoc.Node) {
 		if r.is(v, "string") {
@@ -151,7 +148,6 @@ func (r *cfgReader) pathTo(to *string) func(*jsondoc.Node) {
 	}
 }
 
-// textTo reads a string.
 func (r *cfgReader) textTo(to *string) func(*jsondoc.Node) {
 	return func(v *jsondoc.Node) {
 		if r.is(v, "string") {
@@ -160,7 +156,6 @@ func (r *cfgReader) textTo(to *string) func(*jsondoc.Node) {
 	}
 }
 
-// pathsTo reads a list of paths.
 func (r *cfgReader) pathsTo(to *[]string) func(*jsondoc.Node) {
 	return func(v *jsondoc.Node) {
 		for _, item := range r.strings(v) {

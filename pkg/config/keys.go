@@ -92,7 +92,6 @@ func ReadKeys(path string) (keys *Keys, warnings []string, err error) {
 	return keys, append(warnings, more...), err
 }
 
-// parseKeys reads the text of a keys file.
 func parseKeys(path string, text []byte) (keys *Keys, warnings []string, err error) {
 	r := &reader{path: path}
 	keys = &Keys{Path: path}

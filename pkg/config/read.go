@@ -145,7 +145,6 @@ func (r *reader) is(v *jsondoc.Node, kind string) bool {
 	return true
 }
 
-// strings returns the items of a list of strings.
 func (r *reader) strings(v *jsondoc.Node) []*jsondoc.Node {
 	if !r.is(v, "array") {
 		return nil

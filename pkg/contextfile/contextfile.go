@@ -15,13 +15,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/toolenv"
+	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
 const (
@@ -89,10 +89,7 @@ func (f *File) Changed(ctx context.Context) error {
 		return nil
 	}
 	value, err := f.read()
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		err = path.Err // the model does not know the folder
-	}
-	return Change(ctx, f.inv, value, err)
+	return Change(ctx, f.inv, value, wholefile.Cause(err)) // the model does not know the folder
 }
 
 // Change passes a context that was read, or could not be, to the run.

@@ -125,7 +125,6 @@ type described struct {
 	lasting bool
 }
 
-// describe reads the description of a candidate.
 func (o *opener) describe(ctx context.Context, c *candidate) (described, error) {
 	before, known, err := settled(ctx, c)
 	if err != nil {
@@ -176,7 +175,6 @@ const (
 	maxDigestBytes = 64 << 20
 )
 
-// largeDigest is the hash of a large file.
 func largeDigest(path string, size int64) string {
 	if size < largeFile || size > maxDigestBytes {
 		return ""

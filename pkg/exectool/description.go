@@ -158,7 +158,6 @@ func (p *parser) description(obj *object) (*Description, error) {
 	return d, nil
 }
 
-// input reads the schema of all arguments together.
 func (p *parser) input(obj *object, d *Description) error {
 	d.Input = obj.compact("input-schema")
 	var schema struct{ Type string }
@@ -299,7 +298,6 @@ func (p *parser) argKind(obj *object, a *Arg) error {
 	return err
 }
 
-// choice reads a field of an argument that has one of a few values.
 func (p *parser) choice(obj *object, arg, key, def string, dst *string, valid ...string) error {
 	if !obj.has(key) {
 		*dst = def

@@ -14,7 +14,6 @@ import (
 	"github.com/agents-exe/agents/pkg/jsondoc"
 )
 
-// A candidate is an executable that is to be described.
 type candidate struct {
 	src  *Source
 	path string // for people: as the source names it
@@ -45,7 +44,6 @@ func (l *lister) problem(path string, err error) {
 	l.problems = append(l.problems, Problem{Path: path, Err: err})
 }
 
-// add looks at one source.
 func (l *lister) add(src *Source) {
 	info, err := os.Stat(src.Path)
 	if err != nil {

@@ -153,7 +153,6 @@ func (s *Source) shown(file string) string {
 	return strings.Join(words, " ")
 }
 
-// key is the key of s in the cache.
 func (s *Source) key() string {
 	return fmt.Sprintf("%q", []any{"runner", s.Runner.Command, s.Runner.ID, s.Runner.Shell, s.Kind, s.Path, s.Filter, s.Slug, s.Dir})
 }
@@ -252,7 +251,6 @@ func (s *Source) problem(offered bool, format string, err error) Problem {
 	return Problem{Path: s.shown(""), Err: fmt.Errorf("tool %s: "+format, s.shown(""), err), Describe: true, Offered: offered}
 }
 
-// behind returns a tool behind a runner.
 func (o *opener) behind(src *Source, env []string, file string, e entry) *Tool {
 	t := &Tool{spec: e.spec, path: src.shown(file), file: file, raw: e.raw, notes: e.notes, src: src, env: env, opts: o.opts}
 	t.spec.Source = t.path
@@ -364,7 +362,6 @@ func (o *opener) ask(ctx context.Context, src *Source, env []string) (map[string
 	return entries, problems, nil
 }
 
-// entry reads a description from the other side.
 func (s *Source) entry(raw []byte) (entry, error) {
 	d, notes, err := ParseDescription(raw)
 	if err != nil {

@@ -42,7 +42,6 @@ func (d *Description) Schema() json.RawMessage {
 	return b.Bytes()
 }
 
-// property writes the argument as a property of the schema.
 func (a *Arg) property(b *bytes.Buffer) {
 	writeString(b, a.Name)
 	b.WriteString(`:{"type":`)

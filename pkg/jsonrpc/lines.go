@@ -89,7 +89,6 @@ func (f *IDFinder) take(c byte) {
 	}
 }
 
-// end ends a member of the outermost object.
 func (f *IDFinder) end() {
 	if f.depth != 1 {
 		return

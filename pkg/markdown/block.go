@@ -50,7 +50,6 @@ func (b *blocks) size() int {
 	return b.bytes
 }
 
-// add reads a line.
 func (b *blocks) add(line string) {
 	b.bytes = b.size() + len(line)
 	b.closed = nil
@@ -129,7 +128,6 @@ func (b *blocks) begins(rest string, matched int) (c container, after string, ok
 	return c, after, ok
 }
 
-// push opens a container.
 func (b *blocks) push(c container) {
 	c.fresh = true
 	if last := b.closed; !c.quote && last != nil && !last.quote && last.kind == c.kind {
@@ -216,7 +214,6 @@ func (b *blocks) interrupts(rest string) bool {
 	return indentOf(rest) < 4 && (headingLevel(strings.TrimSpace(rest)) > 0 || isFence(rest) != "" || isRule(rest))
 }
 
-// codeLine reads a line of fenced code.
 func (b *blocks) codeLine(rest string) {
 	if f := isFence(rest); f != "" && f[0] == b.fence[0] && len(f) >= len(b.fence) && strings.Trim(rest, " "+f[:1]) == "" {
 		b.leaf = none
@@ -240,7 +237,6 @@ func (b *blocks) heading(text string, level int) {
 // whole width.
 const prose = 100
 
-// flow writes text with inline formatting, wrapped.
 func (b *blocks) flow(text string, s style) {
 	if task, rest, ok := b.task(text); ok {
 		b.top().marker = task

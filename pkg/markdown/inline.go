@@ -131,7 +131,6 @@ func (in *inliner) newline() {
 	in.plainText = append(bytes.TrimRight(in.plainText, " "), '\n')
 }
 
-// code reads a code span.
 func (in *inliner) code(s string) int {
 	rest := strings.TrimLeft(s, "`")
 	n := len(s) - len(rest)

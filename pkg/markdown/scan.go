@@ -23,7 +23,6 @@ func expandTabs(s string) string {
 	return strings.Repeat(" ", n) + body
 }
 
-// expandAll replaces all tabs.
 func expandAll(s string) string { return strings.ReplaceAll(s, "\t", "    ") }
 
 // trimLines removes the indentation of the lines of a paragraph, and blanks at its end.
@@ -39,7 +38,6 @@ func trimLines(lines []string) []string {
 	return list
 }
 
-// cutQuote removes the mark of a block quote.
 func cutQuote(s string) (rest string, ok bool) {
 	n := indentOf(s)
 	if n > 3 || n == len(s) || s[n] != '>' {
@@ -49,7 +47,6 @@ func cutQuote(s string) (rest string, ok bool) {
 	return strings.TrimPrefix(rest, " "), true
 }
 
-// item reads the mark of a list item.
 func item(s string) (c container, rest string, ok bool) {
 	n := indentOf(s)
 	i := n
@@ -91,7 +88,6 @@ func headingLevel(s string) int {
 	return n
 }
 
-// trimHashes removes the hashes at the end of a heading.
 func trimHashes(s string) string {
 	s = strings.TrimSpace(s)
 	if t := strings.TrimRight(s, "#"); t == "" || strings.HasSuffix(t, " ") {

@@ -19,7 +19,6 @@ func isTable(head, line string) bool {
 	return len(rows) <= maxColumns && len(rows) == len(row(head))
 }
 
-// row splits a row into its cells.
 func row(line string) []string {
 	line = strings.TrimPrefix(strings.TrimSpace(line), "|")
 	var list []string

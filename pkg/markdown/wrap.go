@@ -111,7 +111,6 @@ func wrap(text []cell, width int, words bool) [][]cell {
 	return lines
 }
 
-// render writes cells with their styles.
 func (f Format) render(text []cell) string {
 	var b strings.Builder
 	var now style
@@ -156,5 +155,4 @@ func sgr(to, from style) string {
 // hyperlink is the sequence (OSC 8) that begins a link to url; "" ends it.
 func hyperlink(url string) string { return "\x1b]8;;" + url + "\x1b\\" }
 
-// paint is text in a style.
 func (f Format) paint(text string, s style) string { return f.render(cells(text, s, "")) }

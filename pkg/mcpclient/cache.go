@@ -51,7 +51,6 @@ type savedListing struct {
 	Instructions string   `json:"instructions"`
 }
 
-// cache is the file of s's server.
 func (s *Toolset) cache() cacheFile {
 	key, ok := s.server.identity()
 	if !ok {
@@ -118,7 +117,6 @@ func (f cacheFile) find() *listing {
 	return l
 }
 
-// keep writes l.
 func (f cacheFile) keep(l *listing) {
 	saved := savedListing{Tools: []string{}, Resources: l.resources, Headers: l.headers, Protocol: l.protocol, Instructions: l.instructions}
 	for _, tool := range l.tools {

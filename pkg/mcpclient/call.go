@@ -226,7 +226,6 @@ const (
 	progressRate  = 10
 )
 
-// mayShow reports whether one more progress notification may be shown now.
 func (k *call) mayShow(now time.Time) bool {
 	k.recent = max(0, k.recent-progressRate*now.Sub(k.shownAt).Seconds())
 	k.shownAt = now

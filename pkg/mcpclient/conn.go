@@ -137,7 +137,6 @@ func (e *endError) Error() string {
 	return "the server ended (" + e.how + ")" + e.said
 }
 
-// dead reports whether the connection is of no use any more.
 func (c *conn) dead() bool {
 	select {
 	case <-c.lost:
@@ -158,13 +157,11 @@ func (c *conn) protocol() string {
 
 func (c *conn) modern() bool { return mcp.IsModernProtocol(c.protocol()) }
 
-// overHTTP reports whether the server is reached over HTTP.
 func (c *conn) overHTTP() bool { return c.server.URL != "" }
 
 // headersMatter reports whether arguments of tools travel as HTTP headers too.
 func (c *conn) headersMatter() bool { return c.overHTTP() && c.modern() }
 
-// newRequest makes a request in a version of the protocol.
 func (c *conn) newRequest(k *call, method, version string, params map[string]any, answers chan<- answer) (*request, error) {
 	c.mu.Lock()
 	c.ids++

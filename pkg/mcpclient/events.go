@@ -10,7 +10,6 @@ import (
 	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
-// events reads a stream of server-sent events.
 type events struct {
 	from *bufio.Reader
 	max  int // length of the longest data

@@ -126,7 +126,6 @@ func joinProblems(problems []error) error {
 	return errors.Join(problems...)
 }
 
-// toolPages asks for the server's tools.
 func (c *conn) toolPages(ctx context.Context) ([]json.RawMessage, error) {
 	if c.caps.Tools == nil && (c.caps.Resources != nil || c.caps.Prompts != nil) {
 		return nil, nil // it says what it has, and has no tools
@@ -149,7 +148,6 @@ func badHeaders(raw json.RawMessage) error {
 	return mcp.ValidateParamHeaderAnnotations(&t)
 }
 
-// define reads one tool of the list.
 func (s *Toolset) define(raw json.RawMessage) (*Tool, error) {
 	var d definition
 	if err := jsonrpc.Unmarshal(raw, &d); err != nil {

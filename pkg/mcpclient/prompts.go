@@ -14,7 +14,6 @@ import (
 	"github.com/agents-exe/agents/pkg/jsonrpc"
 )
 
-// maxPrompts limits the list of prompts.
 const maxPrompts = 1000
 
 // A Prompt is a text with gaps that a server offers.

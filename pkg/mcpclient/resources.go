@@ -22,7 +22,6 @@ const (
 	readResource  = "read_resource"
 )
 
-// maxResources limits the list of resources.
 const maxResources = 10_000
 
 // A resource is an entry of the list of resources or of their templates.
@@ -59,7 +58,6 @@ func (s *Toolset) resourceTools() []*Tool {
 	return []*Tool{list, read}
 }
 
-// resources asks for the server's resources and their templates.
 func (c *conn) resources(ctx context.Context) ([]resource, error) {
 	items, err := c.pages(ctx, mcp.MethodResourcesList, "resources", maxResources)
 	templates, templateErr := c.pages(ctx, mcp.MethodResourcesTemplatesList, "resourceTemplates", maxResources)
@@ -112,7 +110,6 @@ func (t *Tool) callRead(ctx context.Context, c *conn, timer *callTimer, inv *age
 	return c.invoke(ctx, timer, inv, mcp.MethodResourcesRead, map[string]any{"uri": uri})
 }
 
-// resourceParts reads the answer to resources/read.
 func resourceParts(raw json.RawMessage) ([]agent.Part, error) {
 	var r struct {
 		Contents []resourceContent `json:"contents"`

@@ -106,7 +106,6 @@ type content struct {
 	Description string           `json:"description"`
 }
 
-// A resourceContent is what is in a resource.
 type resourceContent struct {
 	URI  string  `json:"uri"`
 	MIME string  `json:"mimeType"`

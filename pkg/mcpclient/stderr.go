@@ -43,7 +43,6 @@ func (l *lastLines) Write(p []byte) (int, error) {
 	}
 }
 
-// end ends the current line.
 func (l *lastLines) end() {
 	line := clip(strings.TrimRight(string(l.partial), "\r"), maxLogLine)
 	l.partial = l.partial[:0]

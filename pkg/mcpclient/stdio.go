@@ -28,7 +28,6 @@ type stdio struct {
 	dropped string // the first line that is not a message
 }
 
-// startProgram starts the program of c's server, and opens c.
 func (c *conn) startProgram() error {
 	file, err := process.LookPath(c.server.Executable, c.server.Env)
 	if err != nil {

@@ -167,7 +167,6 @@ func (t *Tool) callTool(ctx context.Context, c *conn, timer *callTimer, inv *age
 	return c.invoke(ctx, timer, inv, mcp.MethodToolsCall, params)
 }
 
-// toolParts reads the result of an ordinary tool.
 func toolParts(raw json.RawMessage) ([]agent.Part, error) {
 	var r callResult
 	if err := jsonrpc.Unmarshal(raw, &r); err != nil {

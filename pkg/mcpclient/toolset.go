@@ -389,7 +389,6 @@ func (s *Toolset) stale(t *Tool) error {
 	return s.named(fmt.Errorf("it has no tool %s any more", t.name))
 }
 
-// failed records a start that failed.
 func (s *Toolset) failed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

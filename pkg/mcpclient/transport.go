@@ -22,7 +22,6 @@ type transport interface {
 	end(ctx context.Context, closed bool) error
 }
 
-// A request is one to the server.
 type request struct {
 	key     string // of its id, see jsonrpc.Key
 	method  string

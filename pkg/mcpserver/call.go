@@ -112,7 +112,6 @@ func (q *question) Call(ctx context.Context, inv *agent.Invocation) (agent.Resul
 	return q.start(ctx, id, text)
 }
 
-// start runs the agent.
 func (q *question) start(ctx context.Context, id string, args json.RawMessage) (agent.Result, error) {
 	nobody := false
 	start := agent.Start{Args: args, Session: id, Person: &nobody}

@@ -124,7 +124,6 @@ func (s *Server) Handler(ctx context.Context) (h http.Handler, stop func()) {
 	}
 }
 
-// An endpoint answers HTTP requests.
 type endpoint struct {
 	server   *Server
 	admitted bool            // its requests are checked

@@ -39,7 +39,6 @@ type peer struct {
 	stream chan struct{} // closed when another stream takes over
 }
 
-// post handles a message.
 func (e *endpoint) post(w http.ResponseWriter, r *http.Request, token string) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != kindJSON {
 		refuse(w, http.StatusUnsupportedMediaType, "the content type is "+kindJSON)
@@ -128,7 +127,6 @@ func (e *endpoint) releaseLarge(token string) {
 	e.large[token]--
 }
 
-// message answers a message.
 func (e *endpoint) message(w http.ResponseWriter, r *http.Request, m *message, token string) {
 	version := r.Header.Get(mcp.HeaderProtocolVersion)
 	m.modern = m.modern || mcp.IsModernProtocol(version)
@@ -238,7 +236,6 @@ func status(m *message, code int) int {
 	return http.StatusOK
 }
 
-// initialize begins a session.
 func (e *endpoint) initialize(w http.ResponseWriter, r *http.Request, m *message, token string) {
 	conn, err := e.server.connect(e.tasks, token)
 	if err != nil {

@@ -63,7 +63,6 @@ func (r *reply) idle() {
 	}
 }
 
-// begin makes the answer a stream.
 func (r *reply) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -91,7 +91,6 @@ func (s *Server) SetResources(collections []Collection) {
 	s.collections = collections
 }
 
-// reader reads the resources of a collection.
 func (s *Server) reader(c Collection) server.ResourceTemplateHandlerFunc {
 	return func(ctx context.Context, q mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 		content, err := s.content(ctx, c, q.Params.URI)
@@ -105,7 +104,6 @@ func (s *Server) reader(c Collection) server.ResourceTemplateHandlerFunc {
 	}
 }
 
-// content reads a resource of a collection.
 func (s *Server) content(ctx context.Context, c Collection, uri string) (mcp.ResourceContents, error) {
 	name, ok := c.name(uri)
 	if !ok {

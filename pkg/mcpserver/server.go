@@ -191,7 +191,6 @@ func equal(a, b mcp.Tool) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// handler handles every call of one name.
 func (s *Server) handler(name string) server.ToolHandlerFunc {
 	return func(ctx context.Context, q mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		r := requestFrom(ctx)

@@ -64,7 +64,6 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 }
 
-// A lineWriter writes messages to a stream.
 type lineWriter struct {
 	ended <-chan struct{} // closed at the end of the connection
 	lines chan []byte
@@ -179,7 +178,6 @@ func first(method string) bool {
 	return false
 }
 
-// refuse answers with an error.
 func (p *pipe) refuse(ctx context.Context, id json.RawMessage, e *jsonrpc.Error) {
 	p.spawn(ctx, func() { p.writer.send(jsonrpc.Answer(id, nil, e)) })
 }

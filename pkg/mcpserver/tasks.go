@@ -346,7 +346,6 @@ func (m *message) takesTasks() bool {
 	return m.modern && json.Unmarshal(m.meta[mcp.MetaKeyClientCapabilities], &can) == nil && can.Extensions[extensionTasks] != nil
 }
 
-// isTask reports whether the request is about a task.
 func (m *message) isTask() bool {
 	switch m.Method {
 	case string(mcp.MethodTasksGet), methodTasksUpdate, string(mcp.MethodTasksCancel):
@@ -370,7 +369,6 @@ func errTasks() *jsonrpc.Error {
 		Data: map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{extensionTasks: struct{}{}}}}}
 }
 
-// answerTask answers a request about a task.
 func (c *conn) answerTask(m *message) (map[string]any, *jsonrpc.Error) {
 	if !m.takesTasks() {
 		return nil, errTasks()

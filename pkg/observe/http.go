@@ -293,7 +293,6 @@ func (h *HTTP) pause(d time.Duration) {
 	}
 }
 
-// closing reports whether Close was called.
 func (h *HTTP) closing() bool {
 	select {
 	case <-h.stop:

@@ -72,7 +72,6 @@ const (
 
 func nanos(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }
 
-// newSpan begins a span.
 func newSpan(c traceid.Context, parent, name string, kind int, start time.Time) *otlpSpan {
 	s := &otlpSpan{TraceID: c.Trace, SpanID: c.Span, Parent: parent, Flags: flagKnown, Name: name, Kind: kind, Start: nanos(start)}
 	if c.Sampled {
@@ -94,7 +93,6 @@ func (s *otlpSpan) text(key, value string) {
 
 func (s *otlpSpan) number(key string, value int) { s.add(key, otlpValue{Int: strconv.Itoa(value)}) }
 
-// usage adds what was consumed.
 func (s *otlpSpan) usage(u *agent.Usage) {
 	if u == nil || u.Requests == 0 {
 		return
@@ -114,7 +112,6 @@ func (s *otlpSpan) usage(u *agent.Usage) {
 	}
 }
 
-// fail makes the span one of an operation that failed.
 func (s *otlpSpan) fail(kind, text string) {
 	s.text(attrError, kind)
 	s.Status = &otlpStatus{Code: statusError, Message: termtext.Line(text, maxStatusText, "…")}

@@ -66,7 +66,6 @@ type traced struct {
 	flavor  string
 }
 
-// tracedCall is a call in progress.
 type tracedCall struct {
 	span    *otlpSpan // nil before it starts
 	refused bool
@@ -194,7 +193,6 @@ func (t *Trace) beginRun(e agent.Event) {
 	s.runID = id
 }
 
-// endRun ends the span of a run.
 func (t *Trace) endRun(e agent.Event) {
 	s := t.sessions[e.Session]
 	if s == nil || s.run == nil {

@@ -120,7 +120,6 @@ func conversation(e agent.Event) string {
 	return ""
 }
 
-// message is a message with the calls that it makes.
 func message(m *agent.Message, at string) string {
 	text := section(string(m.Role), at, contents(m.Parts))
 	for _, c := range m.Calls {
@@ -150,7 +149,6 @@ func contents(parts []agent.Part) string {
 	return strings.Join(texts, "\n")
 }
 
-// section is a heading with a text.
 func section(heading, at, text string) string {
 	text = strings.Trim(termtext.Clean(text), "\n")
 	if text != "" {

@@ -196,7 +196,6 @@ func (c *commands) parse(line string, depth int) {
 // outputs are the redirections from which no command reads.
 var outputs = []syntax.RedirOperator{syntax.RdrOut, syntax.AppOut, syntax.DplOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll}
 
-// walk adds the commands in the tree of a line.
 func (c *commands) walk(root syntax.Node, line string, depth int) {
 	input := false
 	syntax.Walk(root, func(n syntax.Node) bool {
@@ -233,7 +232,6 @@ func (c *commands) walk(root syntax.Node, line string, depth int) {
 	c.unread = c.unread || c.reads && input
 }
 
-// wordOf returns what is known of a word.
 func wordOf(w *syntax.Word) word {
 	if w == nil {
 		return word{}

@@ -138,7 +138,6 @@ func replaces(words []word, i int) string {
 	return ""
 }
 
-// joined returns the words separated by spaces.
 func joined(words []word) string {
 	var texts []string
 	for _, w := range words {

@@ -164,7 +164,6 @@ func (p *parser) group(n *jsondoc.Node) []Model {
 	return list
 }
 
-// price returns the members of a price.
 func (p *parser) price(to *Price) members {
 	return members{
 		"input":      func(n *jsondoc.Node) { to.Input = p.money(n) },

@@ -13,13 +13,11 @@ func (e *entry) fork(path string, argv []string, attr *syscall.ProcAttr) (int, e
 	return pid, err
 }
 
-// ask asks the process group to end.
 func (e *entry) ask() {
 	syscall.Kill(-e.pid, syscall.SIGTERM)
 	syscall.Kill(-e.pid, syscall.SIGCONT) // a stopped process could not answer
 }
 
-// kill kills the process group.
 func (e *entry) kill() error { return syscall.Kill(-e.pid, syscall.SIGKILL) }
 
 // hasMembers reports whether the process group has any members, dead or alive.

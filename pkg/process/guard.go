@@ -46,7 +46,6 @@ type guard struct {
 	now  *guardian // nil while none runs
 }
 
-// A guardian is a guardian that runs.
 type guardian struct {
 	entry
 	pipe *os.File      // what it waits for the end of
@@ -148,7 +147,6 @@ func (r *registry) tell(n notice) {
 	}
 }
 
-// line is the notice as it is sent.
 func (n notice) line() []byte {
 	line, _ := json.Marshal(n) // it has numbers and strings alone
 	return append(line, '\n')

@@ -23,7 +23,6 @@ type pipeReader struct {
 	held bool // expired while the other end was open elsewhere
 }
 
-// openPipe returns the two ends of a new pipe.
 func openPipe() (*pipeReader, *os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -17,7 +17,6 @@ type pipeReader struct {
 	held    bool // expired while something had the other end open
 }
 
-// openPipe returns the two ends of a new pipe.
 func openPipe() (*pipeReader, *os.File, error) {
 	r, w, err := os.Pipe()
 	return &pipeReader{f: r}, w, err

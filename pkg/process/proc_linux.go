@@ -58,7 +58,6 @@ func (e *entry) members() []int {
 	return e.stillMembers(listProcesses())
 }
 
-// isMember reports whether a process is alive and in the group.
 func (e *entry) isMember(pid int) bool {
 	st, err := readStat(pid)
 	return err == nil && st.group == e.pid && !st.dead
@@ -125,7 +124,6 @@ func scanChildren() []int {
 	})
 }
 
-// listProcesses returns the processes that /proc shows.
 func listProcesses() []int {
 	dir, err := os.Open("/proc")
 	if err != nil {

@@ -64,7 +64,6 @@ type Command struct {
 	Share   string
 }
 
-// grace returns Grace or its default.
 func (c *Command) grace() time.Duration {
 	if c.Grace > 0 {
 		return c.Grace
@@ -72,7 +71,6 @@ func (c *Command) grace() time.Duration {
 	return DefaultGrace
 }
 
-// pipeWait returns PipeWait or its default.
 func (c *Command) pipeWait() time.Duration {
 	if c.PipeWait > 0 {
 		return c.PipeWait

@@ -33,7 +33,6 @@ func (e *entry) waitExit() error {
 	}
 }
 
-// hasExited reports whether the program has exited.
 func (e *entry) hasExited() bool {
 	select {
 	case <-e.handle.exited:
@@ -54,5 +53,4 @@ func (e *entry) members() []int {
 	return []int{e.pid}
 }
 
-// isMember reports whether the group has any members.
 func (e *entry) isMember(int) bool { return e.hasMembers() }

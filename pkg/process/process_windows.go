@@ -94,7 +94,6 @@ func (e *entry) kill() error {
 	return os.NewSyscallError("TerminateJobObject", windows.TerminateJobObject(e.job, 1))
 }
 
-// hasMembers reports whether the job object has any members.
 func (e *entry) hasMembers() bool { return len(e.members()) > 0 }
 
 // members returns the processes in the job object, some of them if there are many.
@@ -118,25 +117,21 @@ func (e *entry) members() []int {
 // isMember reports whether a process is in the job object.
 func (e *entry) isMember(pid int) bool { return slices.Contains(e.members(), pid) }
 
-// waitExit waits for the program.
 func (e *entry) waitExit() error {
 	_, err := windows.WaitForSingleObject(e.process, windows.INFINITE)
 	return os.NewSyscallError("WaitForSingleObject", err)
 }
 
-// hasExited reports whether the program has exited.
 func (e *entry) hasExited() bool {
 	event, err := windows.WaitForSingleObject(e.process, 0)
 	return err == nil && event == windows.WAIT_OBJECT_0
 }
 
-// waitStatus returns how the program has ended.
 func (e *entry) waitStatus() (status syscall.WaitStatus, err error) {
 	err = windows.GetExitCodeProcess(e.process, &status.ExitCode)
 	return status, os.NewSyscallError("GetExitCodeProcess", err)
 }
 
-// release closes the handles.
 func (e *entry) release() {
 	windows.CloseHandle(e.process)
 	windows.CloseHandle(e.job)

@@ -19,7 +19,6 @@ var all registry
 // is a time of 146,000 years or more.
 type code uint64
 
-// markCode returns the code of a mark.
 func markCode(mark string) code {
 	if mark == "" {
 		return 0
@@ -143,7 +142,6 @@ func (r *registry) owner(session int, c code) *entry {
 	return nil
 }
 
-// isRunning reports whether pid is that of a command.
 func (r *registry) isRunning(pid int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

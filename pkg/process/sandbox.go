@@ -89,7 +89,6 @@ func (w *Confined) left() int {
 	return w.Left()
 }
 
-// closeFiles closes the files that the process has.
 func (w *Confined) closeFiles() {
 	for _, f := range w.Files {
 		f.Close()

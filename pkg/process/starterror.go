@@ -28,12 +28,10 @@ func (e *StartError) Error() string {
 // Unwrap returns Err, so that errors.Is finds fs.ErrNotExist or syscall.E2BIG.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// newStartError explains why c could not be started.
 func newStartError(c *Command, err error) *StartError {
 	return &StartError{Path: c.Path, Err: err, Why: why(c, err)}
 }
 
-// why looks for the reason behind err.
 func why(c *Command, err error) string {
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return "the limit of open files (ulimit -n) is reached"

@@ -191,7 +191,6 @@ func (s *sweep) judge(pid, session int) (verdict, *entry) {
 	return leftover, s.owner(0, codes[len(codes)-1])
 }
 
-// reapOrphan takes the exit status of a child that has ended.
 func reapOrphan(pid int) (syscall.WaitStatus, bool) {
 	var status syscall.WaitStatus
 	got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)

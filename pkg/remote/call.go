@@ -32,7 +32,6 @@ func (a *Agent) Call(ctx context.Context, inv *agent.Invocation) (result agent.R
 	}
 }
 
-// run holds one run on the server.
 func (a *Agent) run(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()

@@ -75,7 +75,6 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next returns the next event.
 func (s *stream) next() ([]byte, error) {
 	for {
 		ws, err := s.connection()

@@ -233,7 +233,6 @@ func (p *Player) open(e *agent.Event) {
 	p.sessions[e.Session] = s
 }
 
-// of is the session with an id.
 func (p *Player) of(id string) *progress {
 	p.mu.Lock()
 	defer p.mu.Unlock()

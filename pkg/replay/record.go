@@ -118,7 +118,6 @@ func (p position) path(path string, before int) string {
 	return path
 }
 
-// A call is a recorded tool call.
 type call struct {
 	agent   string
 	of      *session
@@ -164,7 +163,6 @@ type reader struct {
 	setups map[string]*setup // by digest; an event repeats the digest alone
 }
 
-// read adds one event to the Record.
 func (r *reader) read(e *agent.Event) error {
 	if !e.Kind.Lasting() {
 		return nil
@@ -346,7 +344,6 @@ func (s *session) waits() bool {
 	return n > 0 && len(s.state.Calls) == 0 && s.state.Messages[n-1].Role != agent.RoleAssistant
 }
 
-// add adds a request with the conversation so far.
 func (s *session) add(r *request) {
 	r.of, r.turn, r.compactions, r.setup, r.failure = s, s.state.Turn+1, s.compactions, s.setup, s.failure
 	s.failure = nil
@@ -366,7 +363,6 @@ func (s *session) addEnd(e *agent.Event) {
 	}
 }
 
-// addCalls adds the calls of an answer.
 func (r *reader) addCalls(s *session, e *agent.Event) {
 	for i, tc := range e.Message.Calls {
 		at := position{s.state.Turn, i + 1}
@@ -376,7 +372,6 @@ func (r *reader) addCalls(s *session, e *agent.Event) {
 	}
 }
 
-// call is the call of the last answer that e is about.
 func (s *session) call(e *agent.Event) *call {
 	at := position{s.state.Turn, e.N}
 	if c := s.calls[at]; c != nil && c.call.ID == e.CallID {

@@ -219,7 +219,7 @@ func (b *Box) Permits(path string, write bool) bool {
 	return b.config.Read == nil || b.covers(b.readable(""), path)
 }
 
-// secret is the secret that path is or lies in, "" if it is none.
+// secret returns the secret that path names or lies in, "" if there is none.
 func (b *Box) secret(path string) string {
 	for p := path; ; p = filepath.Dir(p) {
 		if slices.ContainsFunc(b.patterns, func(pattern string) bool {

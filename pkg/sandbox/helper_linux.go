@@ -186,7 +186,6 @@ func dropCapabilities(root bool) error {
 	return nil
 }
 
-// socketPair returns two connected sockets.
 func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

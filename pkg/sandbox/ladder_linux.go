@@ -122,7 +122,6 @@ func (t trial) Confine(c *process.Command) (*process.Confined, error) {
 	return t.box.confine(c, t.rung)
 }
 
-// lookBwrap finds bubblewrap.
 func lookBwrap() (string, error) {
 	path, err := exec.LookPath("bwrap")
 	if err != nil {

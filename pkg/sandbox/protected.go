@@ -43,7 +43,6 @@ func (p *protection) covers(path string) bool {
 	return slices.ContainsFunc(slices.Concat(p.exist, p.absent), func(q string) bool { return below(path, q) })
 }
 
-// protection returns what is protected now.
 func (b *Box) protection() *protection {
 	p := &protection{}
 	if !b.confines() {

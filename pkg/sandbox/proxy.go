@@ -141,7 +141,6 @@ func (p *Proxy) server(serve http.HandlerFunc) *http.Server {
 func (p *Proxy) idle() time.Duration  { return cmp.Or(p.Idle, proxyIdle) }
 func (p *Proxy) first() time.Duration { return cmp.Or(p.First, proxyFirst) }
 
-// serve answers one request to the proxy.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	if p.closed {
@@ -283,7 +282,6 @@ func (r *refusals) take() string {
 	return text
 }
 
-// proxyFor returns a proxy for a process of the sandbox.
 func (b *Box) proxyFor(domains []string, r *refusals) *Proxy {
 	r.log = b.place.Log
 	p := &Proxy{Domains: domains, Refused: r.add}

@@ -27,7 +27,6 @@ type seatbelt struct {
 	proxyPort int
 }
 
-// command returns the command that runs argv under the profile.
 func (s seatbelt) command(argv []string) []string {
 	return append([]string{sandboxExec, "-p", s.profile(), "--"}, argv...)
 }

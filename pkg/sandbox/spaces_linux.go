@@ -298,7 +298,6 @@ func (l *Ladder) leave(s *spaces) {
 	}
 }
 
-// close ends namespaces and all that runs in them.
 func (l *Ladder) close(s *spaces) {
 	maps.DeleteFunc(l.spaces, func(_ string, other *spaces) bool { return other == s })
 	s.pipe.Close()

@@ -30,7 +30,6 @@ type connection struct {
 // maxEarly is how many messages a client may send before its run has begun.
 const maxEarly = 100
 
-// errProtocol: a client broke the protocol.
 var errProtocol = errors.New("the holder of the channel broke the protocol")
 
 // channel is GET /v1/agents/SLUG/channel.
@@ -70,7 +69,6 @@ func (s *Server) connect() bool {
 	return !s.closed
 }
 
-// serve serves a connection until it ends.
 func (c *connection) serve(ctx context.Context, serving *sync.WaitGroup) {
 	first, cancel := context.WithTimeout(ctx, startWait)
 	text, err := c.ws.Receive(first)
@@ -208,7 +206,7 @@ func (h *held) broke(err error) {
 	h.end(&agent.EndError{Status: agent.StatusFailed, Text: fmt.Sprintf("%v: %v", errProtocol, err)})
 }
 
-// broken is broke of the run, if it has begun.
+// broken has the run fail for what the client sent, if the run has begun.
 func (c *connection) broken(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -156,7 +156,6 @@ func (m *Metrics) time(i int, labels string, seconds float64) {
 	}
 }
 
-// write writes the metrics in the text format of Prometheus.
 func (m *Metrics) write(w io.Writer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

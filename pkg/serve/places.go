@@ -25,7 +25,6 @@ type places struct {
 	closed  bool
 }
 
-// A waiter waits for a place.
 type waiter struct {
 	client *client
 	turn   chan struct{} // closed when it has a place, or never will

@@ -30,7 +30,6 @@ type about struct {
 	questions []agent.Event // without a reply
 }
 
-// note notes an event.
 func (a *about) note(e *agent.Event) {
 	if a.started.IsZero() {
 		a.started = e.Time
@@ -62,7 +61,6 @@ func (a *about) forget(which func(q agent.Event) bool) {
 	a.questions = slices.DeleteFunc(a.questions, which)
 }
 
-// answered notes the reply to a question.
 func (h *held) answered(question string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

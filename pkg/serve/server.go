@@ -196,7 +196,6 @@ func New(o Options) *Server {
 	return s
 }
 
-// mux returns the handlers of the requests with one token.
 func (s *Server) mux(c *client) *http.ServeMux {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /v1/agents", c.agents)
@@ -384,7 +383,6 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	c.mux.ServeHTTP(w, r)
 }
 
-// admit returns the client of a request.
 func (s *Server) admit(r *http.Request) (*client, *Error) {
 	if why := s.hosts.Check(r); why != "" {
 		return nil, &Error{Status: http.StatusForbidden, Text: why}

@@ -22,7 +22,6 @@ const (
 	blobBytes = 64 << 10
 )
 
-// isBlob reports whether name is a valid file name of a blob.
 func isBlob(name string) bool {
 	return len(name) == 2*sha256.Size && strings.Trim(name, "0123456789abcdef") == ""
 }

@@ -71,7 +71,6 @@ func cutChain(body []byte) (rest, chain []byte, ok bool) {
 	return body, nil, false
 }
 
-// lastLink returns the link of the last line.
 func (s *scanner) lastLink() (l link, err error) {
 	end := make([]byte, min(int64(chainBytes+tailBytes+1), s.good))
 	if _, err := s.r.ReadAt(end, s.good-int64(len(end))); err != nil {
@@ -136,7 +135,6 @@ func Verify(path string) (*Verification, error) {
 	return v, v.readSignature(in.path)
 }
 
-// line verifies the link of a line.
 func (v *Verification) line(line []byte) error {
 	body, _, _ := tail(line)
 	body, chain, ok := cutChain(body)

@@ -113,7 +113,6 @@ func (d *disk) rename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// syncDir syncs the entries of a folder.
 func (d *disk) syncDir(dir string) error {
 	if err := d.before("sync folder"); err != nil {
 		return err

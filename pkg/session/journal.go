@@ -13,6 +13,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/filelock"
+	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
 // Options configure a Journal. The zero value is usable.
@@ -176,20 +177,12 @@ func (j *Journal) write(buf []byte, start int, ends ends) error {
 		if j.fresh && j.size == 0 {
 			remove(j.path, j.blobs)
 		}
-		j.broken = fmt.Errorf("write session %s: %w", j.path, cause(err))
+		j.broken = fmt.Errorf("write session %s: %w", j.path, wholefile.Cause(err))
 		return j.broken
 	}
 	j.size += int64(len(buf))
 	j.ends, j.mark, j.written = ends, false, true
 	return nil
-}
-
-// cause removes the path from an error, for messages that already contain it.
-func cause(err error) error {
-	if e, ok := errors.AsType[*os.PathError](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 func (j *Journal) usable() error {
@@ -199,7 +192,6 @@ func (j *Journal) usable() error {
 	return j.broken
 }
 
-// create creates the file of a new session.
 func (j *Journal) create(id string) (err error) {
 	if !ValidID(id) {
 		return fmt.Errorf("create session: %q is not a valid id", id)
@@ -280,7 +272,7 @@ func (j *Journal) sync() {
 	j.syncing, j.folders = false, nil
 	if err != nil {
 		if j.broken == nil {
-			j.broken = fmt.Errorf("sync session %s: %w", j.path, cause(err))
+			j.broken = fmt.Errorf("sync session %s: %w", j.path, wholefile.Cause(err))
 		}
 	} else {
 		j.durable, j.mark = size, true

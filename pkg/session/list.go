@@ -157,7 +157,6 @@ func beganIn(dir string) func(entry) bool {
 	}
 }
 
-// start returns the first event of a session, if it can be read.
 func start(path string) (e agent.Event) {
 	in, err := openReader(path, os.O_RDONLY)
 	if err != nil {
@@ -264,7 +263,6 @@ func (i *Info) read(in *reader) error {
 	}
 }
 
-// note updates the Info with an event.
 func (i *Info) note(in *reader, line []byte, h head) error {
 	root, kind := string(h.session) == in.root, agent.EventKind(h.kind)
 	var brief struct { // decoding what was said takes time

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/filelock"
+	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
 // A Past is the state of a session when its journal is opened.
@@ -120,7 +121,7 @@ func (j *Journal) open() (*Past, error) {
 	j.size, j.ends.sum = s.good, s.sum
 	j.folders = []string{filepath.Dir(j.path)} // it may never have been synced
 	if j.ends.link, err = s.lastLink(); err != nil {
-		return nil, fmt.Errorf("read session %s: %w", j.path, cause(err))
+		return nil, fmt.Errorf("read session %s: %w", j.path, wholefile.Cause(err))
 	}
 	j.id = past.Session.ID
 	if j.blobs != "" {
@@ -134,7 +135,7 @@ func (j *Journal) open() (*Past, error) {
 			err = j.disk.sync(j.f)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("cut off the incomplete end of session %s: %w", j.path, cause(err))
+			return nil, fmt.Errorf("cut off the incomplete end of session %s: %w", j.path, wholefile.Cause(err))
 		}
 	}
 	past.CutBytes, past.OwnerPID = s.cut, s.owner.alive()
@@ -149,7 +150,6 @@ type firstPass struct {
 	counted    int64 // the last event with the usage of the run so far
 }
 
-// runFirstPass reads all lines.
 func runFirstPass(r io.ReaderAt, size int64, path string, named bool) (*firstPass, error) {
 	s := &firstPass{scanner: *newScanner(r, size, path, named), compaction: -1, counted: -1}
 	for {

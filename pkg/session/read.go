@@ -57,7 +57,6 @@ func events(path string, full bool, opened func(*reader)) iter.Seq2[agent.Event,
 	}
 }
 
-// A reader reads the events of a journal.
 type reader struct {
 	scanner
 	file  *os.File

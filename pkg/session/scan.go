@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
 // readBytes is how much of a file is read at once.
@@ -96,7 +97,7 @@ func (s *scanner) next() (line []byte, at int64, h head, err error) {
 		line, at, err := s.lines.next()
 		if err != nil && !errors.Is(err, errTorn) {
 			if err != io.EOF {
-				err = fmt.Errorf("read session %s: %w", s.path, cause(err))
+				err = fmt.Errorf("read session %s: %w", s.path, wholefile.Cause(err))
 			}
 			return nil, at, head{}, err
 		}
@@ -232,7 +233,7 @@ func (s *scanner) bad(at int64, what error) error {
 	synced, data, err := s.rest(at)
 	switch {
 	case err != nil:
-		return fmt.Errorf("read session %s: %w", s.path, cause(err))
+		return fmt.Errorf("read session %s: %w", s.path, wholefile.Cause(err))
 	case synced && (ours || s.named):
 		return s.damage(at, s.line+1, what)
 	case ours || prefix && data <= int64(len(front)):

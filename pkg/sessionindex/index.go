@@ -103,7 +103,6 @@ func (x *Index) tryOpen(ctx context.Context) error {
 	return nil
 }
 
-// prepare creates the tables in a new file.
 func (x *Index) prepare(ctx context.Context) error {
 	return x.change(ctx, func(tx *sql.Tx) error {
 		var found int
@@ -132,7 +131,6 @@ func (x *Index) prepare(ctx context.Context) error {
 	})
 }
 
-// change runs f in a transaction.
 func (x *Index) change(ctx context.Context, f func(*sql.Tx) error) error {
 	tx, err := x.db.BeginTx(ctx, nil)
 	if err != nil {

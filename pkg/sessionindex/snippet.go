@@ -78,7 +78,6 @@ func lastWords(text string, n int) string {
 	return strings.ToValidUTF8(text[max(strings.IndexByte(text, ' '), 0):], "")
 }
 
-// pieces splits a text at the marks of its matches.
 func pieces(marked string) []Piece {
 	var list []Piece
 	for i, s := range strings.Split(marked, startMark) {

@@ -85,7 +85,6 @@ func (s *Server) seal(ctx context.Context, r *record, wait time.Duration) *recor
 	return sealed
 }
 
-// open decrypts r.
 func (s *Server) open(ctx context.Context, r *record, wait time.Duration) (*record, error) {
 	if r == nil || r.Sealed == nil {
 		return r, nil

@@ -264,7 +264,6 @@ func (s *Server) identify(r *record, form url.Values) error {
 	return err
 }
 
-// sign makes a JWT.
 func sign(key any, header, claims map[string]any) (string, error) {
 	private, ok := key.(crypto.Signer)
 	ec, isEC := key.(*ecdsa.PrivateKey)

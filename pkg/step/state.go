@@ -107,7 +107,6 @@ func (s *State) finished() bool {
 	return len(steps) > 0 && steps[len(steps)-1].Action.Kind == Finish
 }
 
-// did begins a step.
 func (s *State) did(a Action) {
 	s.Session.History = append(s.Session.History, Step{Action: a, Observations: []Observation{}})
 	s.Observations = []Observation{}

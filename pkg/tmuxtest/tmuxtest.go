@@ -85,7 +85,6 @@ func (s *Screen) tmux(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command of tmux.
 func (s *Screen) run(args ...string) string {
 	s.t.Helper()
 	out, err := s.tmux(args...).CombinedOutput()

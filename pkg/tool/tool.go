@@ -110,7 +110,6 @@ func (t Tool[T]) Answer(ctx context.Context, words []string, in io.Reader, out, 
 	return code
 }
 
-// describe prints the description.
 func (t Tool[T]) describe(out io.Writer, args []argument) error {
 	type empty struct {
 		Tag      string `json:"tag"`
@@ -134,7 +133,6 @@ func (t Tool[T]) describe(out io.Writer, args []argument) error {
 	return enc.Encode(d)
 }
 
-// An argument is one of the description.
 type argument struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -214,7 +212,6 @@ func usage(args []argument) string {
 	return b.String()
 }
 
-// call makes the call of a command line.
 func call(ctx context.Context, f agent.Tool, args []argument, words []string, in io.Reader, out io.Writer) (code int, err error) {
 	values, err := values(args, words, in)
 	if err != nil {

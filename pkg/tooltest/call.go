@@ -47,7 +47,6 @@ type outcome struct {
 	files          map[string]string // after the call
 }
 
-// ending says how a call failed.
 func (o outcome) ending() string {
 	return o.exit.String() + ": " + cut(cmp.Or(strings.TrimSpace(o.stderr), "(nothing on stderr)"))
 }
@@ -126,7 +125,6 @@ func (t *tester) callIn(ctx context.Context, e Example, in invocation) (outcome,
 	return out, t.judge(e, out)
 }
 
-// judge says what is wrong with how a call of an example ended.
 func (t *tester) judge(e Example, out outcome) (failures []string) {
 	fail := func(format string, args ...any) { failures = append(failures, fmt.Sprintf(format, args...)) }
 	failed := out.exit.Code != 0

@@ -101,7 +101,6 @@ func (e Example) shows(arg string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, "{"+arg+"}") })
 }
 
-// pattern compiles one of the example's patterns.
 func (e Example) pattern(pattern string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile("(?s)" + e.fill(pattern, regexp.QuoteMeta))
 	if err != nil {
@@ -112,7 +111,6 @@ func (e Example) pattern(pattern string) (*regexp.Regexp, error) {
 
 func same(value string) string { return value }
 
-// fill puts the values of the arguments into text.
 func (e Example) fill(text string, quote func(string) string) string {
 	var old []string
 	for name, raw := range e.Args {
@@ -124,7 +122,6 @@ func (e Example) fill(text string, quote func(string) string) string {
 	return strings.NewReplacer(old...).Replace(text)
 }
 
-// prepare writes the example's files into dir.
 func (e Example) prepare(dir string) error {
 	for name, text := range e.Files {
 		if name = e.fill(name, same); !filepath.IsLocal(name) {

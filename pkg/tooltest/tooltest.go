@@ -45,7 +45,6 @@ type Options struct {
 	Describe time.Duration
 }
 
-// longValue is the length of the longest value.
 const longValue = 100_000
 
 // A value is what a text argument gets. A tool may refuse some, if it says so.
@@ -66,7 +65,6 @@ func values() []value {
 	}
 }
 
-// A tester tests one tool.
 type tester struct {
 	Options
 	path, abs string

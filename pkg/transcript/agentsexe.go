@@ -145,7 +145,6 @@ func FromAgentsExe(data []byte) iter.Seq2[agent.Event, error] {
 	}
 }
 
-// An importer converts turns to events.
 type importer struct {
 	id      string
 	out     []agent.Event

@@ -139,7 +139,6 @@ func (c *Costs) event(e *agent.Event) {
 	}
 }
 
-// note applies an event of n.
 func (c *Costs) note(n *CostNode, e *agent.Event) {
 	switch e.Kind {
 	case agent.EventMessage:

@@ -167,7 +167,6 @@ func (m *Markdown) parts(parts []agent.Part) string {
 	return b.String()
 }
 
-// media describes an attachment.
 func media(p agent.Part) string {
 	s := p.MIME
 	if p.Name != "" {

@@ -158,7 +158,6 @@ func encodedCall(c agent.ToolCall) json.RawMessage {
 	return encoded(call)
 }
 
-// reasoning joins the reasoning of a message.
 func reasoning(m *agent.Message) (text string) {
 	for _, p := range m.Parts {
 		if p.Kind == agent.PartReasoning {

@@ -95,7 +95,6 @@ func event(line []byte) (agent.Event, error) {
 	return e, nil
 }
 
-// readLine reads up to a newline.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

@@ -59,7 +59,6 @@ func Summarize(events iter.Seq2[agent.Event, error]) (*Summary, error) {
 	return s, nil
 }
 
-// note applies an event.
 func (s *Summary) note(e *agent.Event) {
 	if !e.Time.IsZero() {
 		if s.Began.IsZero() {

@@ -38,7 +38,6 @@ func newBarrier() *barrier {
 	return b
 }
 
-// observe follows the events of the run.
 func (b *barrier) observe(e *agent.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

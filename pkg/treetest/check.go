@@ -26,7 +26,6 @@ func (o outcome) exitCode() int {
 	return o.status.ExitCode()
 }
 
-// check compares what happened with what the file expects.
 func (f *File) check(t *trace, end outcome) []Failure {
 	ck := &checker{file: f, trace: t, end: end}
 	ck.outcome()
@@ -45,7 +44,6 @@ func (f *File) check(t *trace, end outcome) []Failure {
 	return ck.failures
 }
 
-// A checker compares what happened with what a file expects.
 type checker struct {
 	file     *File
 	trace    *trace
@@ -117,7 +115,6 @@ func shownError(text string) string {
 	return showText(text)
 }
 
-// ended is how the run ended, for a message.
 func (ck *checker) ended() string {
 	if ck.end.status == "" {
 		return "nothing ran"
@@ -159,7 +156,6 @@ func (e ExpectCall) fits(c *call) bool {
 		fitsArgs(e.Args, e.ArgsSubset, c.args) && e.RawArgs.fits(c.args) && e.Result.fits(c.result)
 }
 
-// calls compares the calls of the tree with the expected ones.
 func (ck *checker) calls() {
 	e := ck.file.Spec.Expect
 	if e.Calls == nil {
@@ -286,7 +282,6 @@ func (ck *checker) spans(names []string) string {
 	return showText(strings.Join(lines, "\n"))
 }
 
-// agents compares the runs of agents.
 func (ck *checker) agents() {
 	expected := ck.file.Spec.Expect.Agents
 	for _, name := range slices.Sorted(maps.Keys(expected)) {

@@ -10,7 +10,6 @@ import (
 // maxColumn is how many bytes of a line are shown.
 const maxColumn = 400
 
-// lineDiff shows how got differs from want, line by line.
 func lineDiff(want, got string) string {
 	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
 	return render(standin.Align(a, b), func(e standin.Edit) string {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"sync"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/jsondoc"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/wholefile"
 	"github.com/agents-exe/agents/schemas"
 )
 
@@ -126,7 +126,7 @@ var fileSchema = sync.OnceValues(func() (*schema.Schema, error) {
 func Read(path string) (*File, []Failure) {
 	data, err := readRegular(path, MaxBytes)
 	if err != nil {
-		return nil, []Failure{{File: path, Message: plain(err)}}
+		return nil, []Failure{{File: path, Message: wholefile.Cause(err).Error()}}
 	}
 	return parse(path, data)
 }
@@ -175,7 +175,6 @@ func (f *File) name(path string) string {
 	return filepath.Join(filepath.Dir(f.Path), path)
 }
 
-// agentFile is the path of the tested agent file.
 func (f *File) agentFile() string {
 	if f.Spec.AgentFile == "" {
 		return f.name("agent.json")
@@ -183,20 +182,9 @@ func (f *File) agentFile() string {
 	return f.name(f.Spec.AgentFile)
 }
 
-// at joins the parts of a JSON pointer.
 func at(parts ...string) string { return jsondoc.JoinPointer(parts...) }
 
-// readRegular reads a regular file.
 func readRegular(path string, limit int) ([]byte, error) {
 	data, _, err := config.ReadRegular(path, limit)
 	return data, err
-}
-
-// plain drops the operation and the path from a file error: the failure names
-// the file itself.
-func plain(err error) string {
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Err.Error()
-	}
-	return err.Error()
 }

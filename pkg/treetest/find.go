@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
 // Find returns the test files that match patterns, sorted and without duplicates: a
@@ -19,7 +21,7 @@ func Find(patterns []string) ([]string, error) {
 	for _, pattern := range patterns {
 		found, err := find(pattern)
 		if err != nil {
-			return nil, fmt.Errorf("find tests in %s: %s", pattern, plain(err))
+			return nil, fmt.Errorf("find tests in %s: %s", pattern, wholefile.Cause(err))
 		}
 		if len(found) == 0 {
 			return nil, fmt.Errorf("find tests in %s: there is no file *%s", pattern, Suffix)

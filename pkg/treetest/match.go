@@ -98,7 +98,6 @@ func fitsArgs(args, subset json.RawMessage, got string) bool {
 // trim removes line breaks at the end.
 func trim(s string) string { return strings.TrimRight(s, "\r\n") }
 
-// fits reports whether a text matches.
 func (t *Text) fits(got string) bool {
 	message, _ := t.check(got)
 	return message == ""

@@ -338,7 +338,6 @@ func refused(spec agent.ToolSpec, args string) bool {
 	return v.Validate(context.Background(), inv) != nil
 }
 
-// expect sets the expected result.
 func (r *recorder) expect(t *trace) {
 	root := t.runs[0]
 	e := &r.spec.Expect

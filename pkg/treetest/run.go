@@ -25,6 +25,7 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/wholefile"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -98,7 +99,6 @@ func Run(ctx context.Context, path string, opts Options) Report {
 	return report
 }
 
-// A testRun is one run of a test.
 type testRun struct {
 	file   *File
 	clock  *clock
@@ -108,7 +108,6 @@ type testRun struct {
 	events []agent.Event
 }
 
-// run loads the tree, runs it and compares.
 func (f *File) run(ctx context.Context, opts Options) []Failure {
 	r := &testRun{file: f, models: map[string]*model{}}
 	r.clock = &clock{limit: time.Duration(f.Spec.TimeoutSeconds * float64(time.Second))}
@@ -143,7 +142,6 @@ func (f *File) run(ctx context.Context, opts Options) []Failure {
 
 var errSlow = errors.New("the test takes longer than its limit of real time")
 
-// scripts reads the models that the file names.
 func (r *testRun) scripts() []Failure {
 	var failures []Failure
 	for _, slug := range slices.Sorted(maps.Keys(r.file.Spec.Models)) {
@@ -171,7 +169,7 @@ func (r *testRun) outputSchema() []Failure {
 	name := f.name(f.Spec.OutputSchema)
 	text, err := readRegular(name, schema.MaxAnswer)
 	if err != nil {
-		return []Failure{f.fail("/outputSchema", "%s: %s", name, plain(err))}
+		return []Failure{f.fail("/outputSchema", "%s: %s", name, wholefile.Cause(err))}
 	}
 	if r.answer, err = schema.CompileAnswer(f.Spec.OutputSchema, text); err != nil {
 		return []Failure{f.fail("/outputSchema", "%s", err)}
@@ -188,7 +186,7 @@ func (f *File) script(slug string) (name string, text []byte, failure *Failure) 
 		name = f.name(path)
 		text, err := readRegular(name, scripted.MaxBytes)
 		if err != nil {
-			fail := f.fail(pointer, "%s: %s", name, plain(err))
+			fail := f.fail(pointer, "%s: %s", name, wholefile.Cause(err))
 			failure = &fail
 		}
 		return name, text, failure
@@ -329,7 +327,6 @@ func names(tree *agentfile.Tree) (slugs, tools []string) {
 	return slugs, tools
 }
 
-// toolsOf returns the names of an agent's tools.
 func toolsOf(tree *agentfile.Tree, slug string) (tools []string) {
 	for _, n := range tree.Nodes {
 		for _, t := range n.Tools {
@@ -341,7 +338,6 @@ func toolsOf(tree *agentfile.Tree, slug string) (tools []string) {
 	return tools
 }
 
-// run runs the prompt and compares what happens.
 func (r *testRun) run(ctx context.Context, tree *agentfile.Tree) []Failure {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -395,7 +391,6 @@ func (r *testRun) ask(ctx context.Context, runner *agent.Runner) (end outcome, u
 	return end, nil
 }
 
-// prepare sets the model and the tools of a node.
 func (r *testRun) prepare(n *agentfile.Node) {
 	slug := n.Agent.Slug
 	model := &n.Agent.Provider

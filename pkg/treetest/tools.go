@@ -154,7 +154,6 @@ func (r *toolRules) unneeded(tree *agentfile.Tree, p agentfile.Problem) bool {
 	return false
 }
 
-// specOnly is a tool of which only the spec is known.
 type specOnly struct{ spec agent.ToolSpec }
 
 func (t specOnly) Spec() agent.ToolSpec { return t.spec }
@@ -165,7 +164,6 @@ func (t specOnly) Call(context.Context, *agent.Invocation) (agent.Result, error)
 
 var errNotAsked = errors.New("only the spec of this tool is known")
 
-// tools puts the rules around tools.
 func (r *toolRules) tools(slug string, list []agent.Tool) []agent.Tool {
 	ruled := make([]agent.Tool, len(list))
 	for i, t := range list {

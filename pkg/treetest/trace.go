@@ -32,7 +32,6 @@ type agentRun struct {
 	byKey   map[string]*call
 }
 
-// A call is one call of a tool.
 type call struct {
 	agent, path string // who called
 	tool        string
@@ -49,7 +48,6 @@ func (c *call) named(ref string) bool {
 	return ref == c.tool || ref == c.agent+"/"+c.tool || ref == c.path+"/"+c.tool
 }
 
-// overlaps reports whether c and d ran at the same time.
 func (c *call) overlaps(d *call) bool {
 	return c.start > 0 && d.start > 0 && c.start < d.end && d.start < c.end
 }
@@ -63,7 +61,6 @@ func (c *call) String() string {
 	return s
 }
 
-// traceOf reads the events of a run in the order in which they happened.
 func traceOf(events []agent.Event) *trace {
 	sessions := map[string]*agentRun{}
 	below := map[string][]*agentRun{} // the sessions that answer a call, by its key

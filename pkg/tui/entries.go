@@ -67,7 +67,6 @@ func (m *model) printAnswer(t *talk, e *view.Entry) {
 	m.print.add(t.stream.take()...)
 }
 
-// endAnswer prints the rest of the answer that arrives.
 func (m *model) endAnswer(t *talk) {
 	if t.stream != nil {
 		_ = t.stream.writer.Close()

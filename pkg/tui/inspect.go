@@ -36,14 +36,12 @@ func (s *inspector) chosen() *view.Node {
 	return s.talk.tree.Root
 }
 
-// rows are the rows of the agents.
 func (s *inspector) rows(m *model) []view.Row {
 	l := m.layout(0)
 	l.Ended = true
 	return slices.DeleteFunc(s.talk.tree.Rows(l), func(r view.Row) bool { return r.Node == nil || r.Call != nil })
 }
 
-// move chooses the agent that is by places further.
 func (s *inspector) move(m *model, by int) {
 	var nodes []*view.Node
 	for _, r := range s.rows(m) {
@@ -104,7 +102,6 @@ func (s *inspector) end(m *model, n *view.Node) {
 	}
 }
 
-// send sends what is typed to the chosen agent.
 func (s *inspector) send(m *model) tea.Cmd {
 	n, text := s.chosen(), m.input.Value()
 	switch {
@@ -122,7 +119,6 @@ func (s *inspector) send(m *model) tea.Cmd {
 	return nil
 }
 
-// direct sends a directive to an agent of the run.
 func (s *inspector) direct(m *model, d agent.Directive) bool {
 	if err := s.talk.run.held.Direct(d); err != nil {
 		m.message = err.Error()
@@ -202,7 +198,7 @@ func (s *inspector) below(m *model, n *view.Node) (lines []string, row int) {
 	return append(lines, m.hintLine(up, k.hint("close", "close"), k.hint("end", "stop"), k.hint("back", "scroll"), k.hint("fork", "fork"), k.hint("enter", "alone"), k.hint("help", "keys"))), row
 }
 
-// conversation are rows lines of what an agent did and said, to the end or to where it is
+// conversation renders what an agent did and said on rows lines, to the end or to where it is
 // scrolled back. It looks only at the entries that it shows and those after them.
 func (s *inspector) conversation(m *model, n *view.Node, rows int) []string {
 	if n == nil {

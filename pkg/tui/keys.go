@@ -13,7 +13,6 @@ import (
 	"github.com/agents-exe/agents/pkg/closest"
 )
 
-// An action is what a key does.
 type action struct {
 	name, about string
 	keys        []string
@@ -96,7 +95,6 @@ func ReadKeys(path string) (*KeyMap, error) {
 	return m, nil
 }
 
-// parseKeys reads the JSON of a file of keys.
 func parseKeys(text []byte) (map[string][]string, error) {
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal(text, &doc); err != nil {

@@ -25,7 +25,6 @@ type list struct {
 	choose func(i item) tea.Cmd
 }
 
-// An item is a line of a list.
 type item struct {
 	text, note string
 	value      any
@@ -73,7 +72,6 @@ func (l *list) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// type_ takes what is typed.
 func (l *list) type_(text string) tea.Cmd {
 	l.typed, l.at = text, 0
 	if l.search != nil {
@@ -117,7 +115,6 @@ func (l *list) view(m *model) ([]string, *tea.Cursor) {
 	return lines, tea.NewCursor(min(termtext.Width(prompt), m.width-1), 1)
 }
 
-// newHelp is the list of keys.
 func (m *model) newHelp() *list {
 	l := &list{title: "keys"}
 	below := false
@@ -165,7 +162,6 @@ func (m *model) showAgents() tea.Cmd {
 }
 
 type (
-	// sessionsMsg has the sessions that a search found.
 	sessionsMsg struct {
 		words string
 		items []item
@@ -240,7 +236,6 @@ func (m *model) join(s session) tea.Cmd {
 	return func() tea.Msg { return m.load(s, own) }
 }
 
-// load reads what is known of a session.
 func (m *model) load(s session, own *server) tea.Msg {
 	if s.server == nil {
 		for _, r := range runs(m.ctx, m.o, own) {
@@ -274,7 +269,6 @@ func earlier(events []agent.Event) []agent.Event {
 	return events[:last]
 }
 
-// open shows a session.
 func (m *model) open(msg openMsg) tea.Cmd {
 	if msg.err != nil {
 		m.message = msg.err.Error()

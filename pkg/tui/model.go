@@ -262,7 +262,6 @@ func (m *model) connectedApart(t *talk, msg connectedMsg) tea.Cmd {
 	return m.begin(t, *start)
 }
 
-// begin starts a run of a conversation.
 func (m *model) begin(t *talk, start agent.Start) tea.Cmd {
 	switch {
 	case t.server != nil:
@@ -282,7 +281,6 @@ func (m *model) begin(t *talk, start agent.Start) tea.Cmd {
 	return t.start(m.ctx, &m.server.Server, start)
 }
 
-// arrived applies what arrived from a run.
 func (m *model) arrived(msg arrivedMsg) tea.Cmd {
 	t := msg.talk
 	if t.run != msg.run {
@@ -353,7 +351,6 @@ func (m *model) send() tea.Cmd {
 	return m.begin(t, t.prompt(text))
 }
 
-// remember adds a prompt to the history.
 func (m *model) remember(text string) {
 	if n := len(m.history); n == 0 || m.history[n-1] != text {
 		m.history = append(m.history, text)
@@ -384,7 +381,6 @@ func (m *model) recalled(by int) bool {
 	return true
 }
 
-// next shows another conversation.
 func (m *model) next(to int) {
 	m.at = to % len(m.talks)
 	t := m.talk()
@@ -407,7 +403,6 @@ func (m *model) leave() {
 	m.leaving = true
 }
 
-// leaveAll leaves the runs in progress.
 func (m *model) leaveAll() {
 	for _, t := range m.talks {
 		t.leave()

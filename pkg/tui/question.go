@@ -27,7 +27,6 @@ type form struct {
 	values   map[string]json.RawMessage
 }
 
-// A field is one value of a form.
 type field struct {
 	name, about, kind string
 	choices           []string

@@ -116,7 +116,6 @@ func sweep(dir string) {
 	}
 }
 
-// await waits for the address.
 func (s *server) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, errors.New("the server did not report an address in time"))
 	defer cancel()

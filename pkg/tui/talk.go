@@ -54,7 +54,6 @@ type (
 	ended string
 )
 
-// arrivedMsg has what has arrived from a run.
 type arrivedMsg struct {
 	talk  *talk
 	run   *run
@@ -124,7 +123,6 @@ func (r *run) read() {
 	_ = r.held.Close() // the run has ended, or its connection
 }
 
-// next waits for what arrives.
 func (r *run) next(t *talk) tea.Cmd {
 	return func() tea.Msg {
 		<-r.arrived
@@ -170,7 +168,6 @@ func (t *talk) apply(items []any) (notices []string, over bool) {
 	return notices, over
 }
 
-// busy reports whether a run is in progress.
 func (t *talk) busy() bool { return t.run != nil }
 
 // leave leaves the run in progress, which continues.
@@ -181,7 +178,6 @@ func (t *talk) leave() {
 	}
 }
 
-// stop cancels the run.
 func (t *talk) stop() {
 	if t.run != nil {
 		t.cancels++

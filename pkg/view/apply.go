@@ -99,7 +99,6 @@ func (n *Node) begin(e *agent.Event) {
 	n.Started, n.Ended = e.Time, time.Time{}
 }
 
-// add adds an entry.
 func (n *Node) add(entry *Entry, e *agent.Event) *Entry {
 	if n.brief {
 		return entry
@@ -113,7 +112,6 @@ func (n *Node) notice(e *agent.Event, text string) {
 	n.add(&Entry{Kind: EntryNotice, Text: text, Done: true}, e)
 }
 
-// model applies what happens to a model request.
 func (n *Node) model(e *agent.Event) *Node {
 	switch e.Kind {
 	case agent.EventRequest:
@@ -138,7 +136,6 @@ func (n *Node) model(e *agent.Event) *Node {
 	return n
 }
 
-// piece adds a piece to an entry that arrives.
 func (n *Node) piece(entry *Entry, kind EntryKind, e *agent.Event) *Entry {
 	if n.brief {
 		return nil
@@ -204,7 +201,6 @@ func (n *Node) whole(entry *Entry, kind EntryKind, text string, e *agent.Event) 
 	return nil
 }
 
-// call applies what happens to a call.
 func (t *Tree) call(n *Node, e *agent.Event) *Node {
 	if q := n.Question; q != nil && e.Kind != agent.EventProgress && (e.Key == q.Key || e.Tool == q.Tool) {
 		t.answered(n)
@@ -280,7 +276,6 @@ func (n *Node) trim(last *Call) {
 	})
 }
 
-// end ends a run.
 func (t *Tree) end(n *Node, e *agent.Event) {
 	n.thought, n.answer = n.whole(n.thought, EntryReasoning, "", e), n.whole(n.answer, EntryAnswer, "", e)
 	n.Status = e.Status

@@ -40,7 +40,6 @@ func (t *Text) tick() {
 	}(t.stop, t.ticked)
 }
 
-// elapse redraws the elapsed times.
 func (t *Text) elapse() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,7 +120,6 @@ func blank(n int) string {
 	return strings.Repeat(eraseLine+"\n", n) + eraseLine + up(n)
 }
 
-// erase removes the drawn lines from the screen.
 func (t *Text) erase() string {
 	n := t.drawnRows()
 	t.drawn = nil
@@ -234,7 +232,6 @@ func (t *Text) outcome(c *Call) string {
 	return strings.Join(append(l.whole(rows), ""), "\n")
 }
 
-// size is the terminal's size.
 func (t *Text) size() (columns, rows int) {
 	if t.Size != nil {
 		columns, rows = t.Size()

@@ -84,7 +84,6 @@ func (l Layout) fill(rows []Row) columns {
 	return l.columns(rows)
 }
 
-// content is the line of a row.
 func (r *Row) content(now time.Time) line {
 	switch {
 	case r.Node == nil:
@@ -101,7 +100,6 @@ func (r *Row) content(now time.Time) line {
 
 func (l Layout) pen() pen { return pen{Color: l.Color, ASCII: l.ASCII} }
 
-// node adds the rows of a node and what is below it.
 func (l Layout) node(n *Node, rows []Row) []Row {
 	rows = append(rows, Row{Node: n, order: orderOf(n)})
 	if n.Question != nil {
@@ -203,7 +201,6 @@ func fit(rows []Row, n int) []Row {
 	return chosen
 }
 
-// line is the line of a node.
 func (n *Node) line(now time.Time) line {
 	s := n.State()
 	l := line{depth: n.Depth, mark: stateMarks[s], name: termtext.Line(n.Agent, maxValue, "…"), label: n.Task, note: n.note}
@@ -220,7 +217,6 @@ func (n *Node) line(now time.Time) line {
 	return l
 }
 
-// line is the line of a call.
 func (c *Call) line(now time.Time) line {
 	l := line{depth: c.Node.Depth + 1, mark: stateMarks[c.State], label: c.label, note: cmp.Or(c.Reason, c.Note)}
 	if c.Ran {
@@ -266,7 +262,6 @@ func questionText(q *agent.Event) string {
 	return words(strings.Join(path, " > ")+":", what)
 }
 
-// tokens are those of a node in short.
 func tokens(u agent.Usage) string {
 	if u.Requests == 0 {
 		return ""
@@ -282,6 +277,5 @@ func cost(u agent.Usage) string {
 	return u.CostText()
 }
 
-// stateMarks are the marks of states.
 var stateMarks = [...]mark{Queued: markTask, Thinking: markRunning, Answering: markRunning, Calling: markRunning, Waiting: markAsk,
 	Done: markOK, Partial: markNotice, Failed: markFailed, Stopped: markFailed}

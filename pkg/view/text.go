@@ -119,7 +119,6 @@ func (t *Text) Observe(e agent.Event) {
 	}
 }
 
-// started shows that a call begins.
 func (t *Text) started(e *agent.Event) {
 	begins := line{depth: e.Depth, mark: markStart, label: t.who(e) + t.tree.calls[e.Key].label}
 	if !t.Live {

@@ -4,6 +4,7 @@ package wholefile
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -47,4 +48,13 @@ func syncDir(dir string, sync func(*os.File) error) error {
 		return err
 	}
 	return errors.Join(sync(f), f.Close())
+}
+
+// Cause returns the reason in a file error, without the operation and the path, for messages
+// that name the file themselves. Other errors are returned as they are.
+func Cause(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
 }

@@ -211,7 +211,6 @@ func (w *writer) number(t *token.Token) {
 	w.add(t, t.Value)
 }
 
-// named writes the value of an alias.
 func (w *writer) named(t *token.Token, name string) {
 	value, known := w.anchors[name]
 	switch {
@@ -275,7 +274,6 @@ func (w *writer) mapping(n ast.Node) {
 	w.add(nil, "}")
 }
 
-// member writes a member of an object.
 func (w *writer) member(p *ast.MappingValueNode, first *bool) {
 	if !*first {
 		w.add(nil, ",")

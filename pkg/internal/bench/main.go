@@ -54,7 +54,6 @@ type settings struct {
 	release  string
 }
 
-// run measures the scenarios and reports them.
 func run(binary string, set settings, buildFlags []string) error {
 	abs, err := filepath.Abs(binary)
 	if err != nil {

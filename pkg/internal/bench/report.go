@@ -78,7 +78,6 @@ type figures struct {
 //go:embed released.json
 var releasedText []byte
 
-// released returns the figures of the last release.
 func released() (f figures, err error) {
 	err = json.Unmarshal(releasedText, &f)
 	return f, err

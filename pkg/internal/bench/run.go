@@ -57,7 +57,6 @@ func (b *bench) measure(s scenario, rounds int) ([][]result, error) {
 	return all, nil
 }
 
-// once runs one program of a scenario.
 func (b *bench) once(s scenario, p program) (result, error) {
 	if err := b.prepare(p.forget); err != nil {
 		return result{}, err

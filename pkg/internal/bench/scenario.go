@@ -10,7 +10,6 @@ import (
 	"github.com/agents-exe/agents/pkg/internal/bench/model"
 )
 
-// A program is one that a scenario runs.
 type program struct {
 	name string
 	// args of the command line; what stands in braces is filled in, see bench.fill.

@@ -175,7 +175,6 @@ func (b *bench) agentFile(name, url string, more map[string]any) error {
 	return os.WriteFile(b.path(name+".json"), text, 0o644)
 }
 
-// close stops the server and removes the folder.
 func (b *bench) close() error {
 	var err error
 	if b.http != nil {

@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// An initCost is what one package did before main.
 type initCost struct {
 	pkg    string
 	ms     float64
@@ -48,7 +47,6 @@ func parseInits(trace string) []initCost {
 	return costs
 }
 
-// longest returns the n costs with the longest time.
 func longest(costs []initCost, n int) []initCost {
 	sorted := slices.SortedStableFunc(slices.Values(costs), func(a, b initCost) int {
 		switch {

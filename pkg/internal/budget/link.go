@@ -16,7 +16,6 @@ import (
 	"strings"
 )
 
-// module is the import path of this module.
 const module = "github.com/agents-exe/agents"
 
 // A dump is what the linker tells about the functions that it kept.
@@ -56,7 +55,6 @@ func parseDump(text string) dump {
 	return dump{slices.Sorted(maps.Keys(reflects)), slices.Sorted(maps.Keys(costly))}
 }
 
-// problems returns the exceeded limits.
 func (d dump) problems() error {
 	var errs []error
 	if n := len(d.reflectMethods); n > maxReflectMethods {

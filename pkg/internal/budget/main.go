@@ -105,7 +105,6 @@ func (m *measured) print(w io.Writer) {
 	fmt.Fprintf(w, "packages         %d linked\n", len(m.deps))
 }
 
-// problems returns the exceeded limits.
 func (m *measured) problems() error {
 	ours, all := m.initAllocs()
 	return errors.Join(

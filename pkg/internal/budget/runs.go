@@ -48,7 +48,6 @@ func measureRuns(tmp, binary string) (runCosts, error) {
 	return t, nil
 }
 
-// problems returns the exceeded limits.
 func (t *runCosts) problems() error {
 	return errors.Join(
 		atMostLimit("allocations of a turn", int64(t.turnAllocs), maxTurnAllocs),
@@ -113,7 +112,6 @@ func (w *warmTree) write(n int) error {
 	return nil
 }
 
-// command runs the agent.
 func (w *warmTree) command() *exec.Cmd {
 	cmd := exec.Command(w.binary, "run", "--agent-file", w.path("agent.json"), "--prompt", "x")
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+w.path("cache"), "XDG_STATE_HOME="+w.path("state"))

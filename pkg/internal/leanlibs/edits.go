@@ -101,7 +101,6 @@ var libraries = []library{
 	}},
 }
 
-// apply makes the edits in the library whose copy is in dir.
 func (lib *library) apply(dir string) error {
 	texts := map[string]string{} // by path below dir
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -41,7 +41,6 @@ func Answer(t testing.TB, bodies ...string) (modelhttp.Settings, *[]string) {
 // A RoundTripper answers requests without a network, so that it works in a synctest bubble.
 type RoundTripper func(*http.Request) (*http.Response, error)
 
-// RoundTrip calls f.
 func (f RoundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A Body is that of a response: it sends pieces with waits before them and then ends, or,
@@ -70,7 +69,6 @@ func (b *Body) Client() *http.Client {
 	})}
 }
 
-// Read waits for the next piece and returns it.
 func (b *Body) Read(p []byte) (int, error) {
 	if len(b.Pieces) == 0 {
 		if !b.Hangs {
@@ -89,7 +87,6 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close notes that the body was closed.
 func (b *Body) Close() error { b.Closed = true; return nil }
 
 // Hello is a request.

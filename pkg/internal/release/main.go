@@ -41,7 +41,6 @@ type release struct {
 	from, to string
 }
 
-// A file of an archive.
 type file struct {
 	name string // in the archive
 	mode fs.FileMode

@@ -43,7 +43,6 @@ type site struct {
 	nav   []section
 }
 
-// A section of the navigation.
 type section struct {
 	Title string
 	Items []item

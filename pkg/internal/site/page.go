@@ -28,7 +28,6 @@ var layout string
 
 var pageTemplate = template.Must(template.New("page").Parse(layout))
 
-// A page is a Markdown file.
 type page struct {
 	name, title string
 	text        []byte
@@ -110,7 +109,6 @@ func (p *page) sections() []section {
 	return list
 }
 
-// render is the page as HTML.
 func (s *site) render(p *page) ([]byte, error) {
 	var body bytes.Buffer
 	if err := markdown.Renderer().Render(&body, p.text, p.tree); err != nil {

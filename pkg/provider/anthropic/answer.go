@@ -122,7 +122,6 @@ func (a *answer) start(o modelhttp.Object) {
 	a.message(o)
 }
 
-// message reads what is known about the whole message.
 func (a *answer) message(o modelhttp.Object) {
 	a.model = cmp.Or(a.model, modelhttp.Str(o.Get("model")))
 	a.stop = cmp.Or(modelhttp.Str(o.Get("stop_reason")), a.stop)
@@ -176,7 +175,6 @@ func (c *counts) total() agent.Usage {
 		OutputTokens: c.output, ReasoningTokens: min(c.thinking, c.output)}
 }
 
-// begin adds a block.
 func (a *answer) begin(index int, raw []byte) error {
 	o := modelhttp.ObjectOf(raw)
 	b := &block{index: index, kind: modelhttp.Str(o.Get("type")), raw: bytes.Clone(raw)}
@@ -193,7 +191,6 @@ func (a *answer) begin(index int, raw []byte) error {
 	return nil
 }
 
-// delta adds to a block.
 func (a *answer) delta(index int, d modelhttp.Object) {
 	for i := len(a.blocks) - 1; i >= 0; i-- {
 		if a.blocks[i].index == index {

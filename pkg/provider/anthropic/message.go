@@ -11,7 +11,6 @@ import (
 	"github.com/agents-exe/agents/pkg/redact"
 )
 
-// An encoder writes a request.
 type encoder struct {
 	modelhttp.Writer
 	cache bool // mark what is cached
@@ -83,7 +82,6 @@ func ends(messages []agent.Message) (last, before int) {
 	return last, previous(max(i, 0))
 }
 
-// begin opens a message.
 func (e *encoder) begin(role string) {
 	e.Open()
 	e.Member("role", role)
@@ -101,7 +99,6 @@ func (e *encoder) end(mark bool) {
 	e.Close("]}")
 }
 
-// parts writes text and attachments.
 func (e *encoder) parts(parts []agent.Part) {
 	for _, p := range parts {
 		switch p.Kind {
@@ -200,7 +197,6 @@ func (e *encoder) results(results []agent.ToolResult) {
 // as in names.
 func callID(id string) string { return modelhttp.ToolName(modelhttp.ShortID(id, 64)) }
 
-// media writes an attachment.
 func (e *encoder) media(p agent.Part) {
 	kind, _, _ := modelhttp.MediaType(p)
 	if kind == "image/jpg" {

@@ -102,7 +102,6 @@ func (p *Provider) FitTool(t agent.ToolSpec) (agent.ToolSpec, []string, error) {
 	return modelhttp.RefusedByAnthropic.Fit(t)
 }
 
-// ask makes one request.
 func (p *Provider) ask(ctx context.Context, req *agent.Request, a *answer) (*agent.Response, error) {
 	const path = "messages"
 	x, err := modelhttp.Open(&p.Settings, URL, path)

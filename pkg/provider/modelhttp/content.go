@@ -149,3 +149,13 @@ func isText(family, subtype string) bool {
 	return family == "text" || family == "application" &&
 		(subtype == "json" || subtype == "xml" || subtype == "yaml" || strings.HasSuffix(subtype, "+json") || strings.HasSuffix(subtype, "+xml"))
 }
+
+// MustJSON encodes the Extra of a part or a call. That cannot fail: it is made of strings and
+// of JSON that was decoded before.
+func MustJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}

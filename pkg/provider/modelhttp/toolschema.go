@@ -335,7 +335,6 @@ func isObject(kind any) bool {
 	return kind == nil || kind == "object" || slices.Contains(list(kind), any("object"))
 }
 
-// resolve returns what a reference within root refers to.
 func resolve(root map[string]any, ref string) (any, bool) {
 	path, ok := strings.CutPrefix(ref, "#")
 	var v any = root

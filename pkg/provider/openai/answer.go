@@ -103,7 +103,6 @@ func (a *answer) content(raw []byte) {
 	}
 }
 
-// think reads reasoning.
 func (a *answer) think(d modelhttp.Object) {
 	found := false
 	for _, name := range []string{reasoningContent, "reasoning"} {
@@ -216,31 +215,21 @@ func (a *answer) parts() []agent.Part {
 		p := agent.Part{Kind: agent.PartReasoning, Text: a.reasoning.String()}
 		extra := reasoningExtra{Name: a.name}
 		if len(a.details) > 0 {
-			extra.Details = mustJSON(a.details)
+			extra.Details = modelhttp.MustJSON(a.details)
 		}
 		if extra.Name != "" || extra.Details != nil {
-			p.Extra = mustJSON(extra)
+			p.Extra = modelhttp.MustJSON(extra)
 		}
 		parts = append(parts, p)
 	}
 	if a.text.String() != "" || a.extra != nil {
 		p := agent.Text(a.text.String())
 		if a.extra != nil {
-			p.Extra = mustJSON(extraContent{a.extra})
+			p.Extra = modelhttp.MustJSON(extraContent{a.extra})
 		}
 		parts = append(parts, p)
 	}
 	return parts
-}
-
-// mustJSON encodes values whose encoding cannot fail: they are made of strings
-// and of JSON that was decoded before.
-func mustJSON(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return raw
 }
 
 // A detail is an element of reasoning_details.

@@ -169,7 +169,7 @@ func (c *calls) toolCalls() []agent.ToolCall {
 	for _, one := range c.list {
 		t := modelhttp.ToolCall(one.id, one.name, one.args.Buf)
 		if one.extra != nil {
-			t.Extra = mustJSON(extraContent{one.extra})
+			t.Extra = modelhttp.MustJSON(extraContent{one.extra})
 		}
 		list = append(list, t)
 	}

@@ -17,14 +17,12 @@ const (
 	between = "OK."
 )
 
-// An encoder writes a request.
 type encoder struct {
 	modelhttp.Writer
 	f    *facts
 	last string // the role of the message before
 }
 
-// begin opens a message.
 func (e *encoder) begin(role string) {
 	if role == "user" && e.last == "tool" && e.f.noUserAfterTool {
 		e.text("assistant", between)

@@ -77,7 +77,6 @@ func (p *Provider) FitTool(t agent.ToolSpec) (agent.ToolSpec, []string, error) {
 	return factsAt(flavor, u).refused.Fit(t)
 }
 
-// ask makes one request.
 func (p *Provider) ask(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 	flavor, err := ParseFlavor(string(cmp.Or(p.Flavor, Compatible)))
 	if err != nil {

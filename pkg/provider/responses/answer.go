@@ -3,7 +3,6 @@ package responses
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -90,7 +89,6 @@ func (a *answer) find(e modelhttp.Object, kind string) (*item, error) {
 	return a.at(at, kind)
 }
 
-// at returns the item at a position of the output.
 func (a *answer) at(at int, kind string) (*item, error) {
 	a.pieces++
 	i, found := slices.BinarySearchFunc(a.items, at, func(it *item, at int) int { return cmp.Compare(it.at, at) })
@@ -268,7 +266,6 @@ func (a *answer) response(o modelhttp.Object, kind string) error {
 // the request: invalid_prompt, image_too_large, bio_policy …
 var aboutRequest = []string{"invalid", "image", "policy", "unsupported", "mismatch"}
 
-// failure returns the error in a response or an event.
 func (a *answer) failure(raw []byte) error {
 	if modelhttp.FirstByte(raw) == 'n' {
 		raw = nil
@@ -357,7 +354,6 @@ func (a *answer) Response() (*agent.Response, error) {
 	return &agent.Response{Message: m, Finish: a.finish, Usage: a.usage, Model: a.model}, nil
 }
 
-// message is the message of the answer.
 func (a *answer) message() agent.Message {
 	m := agent.Message{Role: agent.RoleAssistant}
 	said := false
@@ -371,28 +367,20 @@ func (a *answer) message() agent.Message {
 		switch {
 		case it.kind == kindCall:
 			c := modelhttp.ToolCall(cmp.Or(it.id, x.ID), it.name, []byte(text))
-			c.Extra = x.json()
+			c.Extra = modelhttp.MustJSON(x)
 			m.Calls = append(m.Calls, c)
 		case it.kind == kindMessage && text != "":
 			if x.After = said; said {
 				text = between + text
 			}
 			said = true
-			m.Parts = append(m.Parts, agent.Part{Kind: agent.PartText, Text: text, Extra: x.json()})
+			m.Parts = append(m.Parts, agent.Part{Kind: agent.PartText, Text: text, Extra: modelhttp.MustJSON(x)})
 		case it.kind != kindMessage && it.raw != nil:
 			x.ID, x.Phase, x.Item = "", "", string(it.raw)
-			m.Parts = append(m.Parts, agent.Part{Kind: agent.PartReasoning, Text: text, Extra: x.json()})
+			m.Parts = append(m.Parts, agent.Part{Kind: agent.PartReasoning, Text: text, Extra: modelhttp.MustJSON(x)})
 		case it.kind == kindReasoning && text != "":
 			m.Parts = append(m.Parts, agent.Part{Kind: agent.PartReasoning, Text: text})
 		}
 	}
 	return m
-}
-
-func (x extra) json() json.RawMessage {
-	raw, err := json.Marshal(x)
-	if err != nil {
-		panic(err) // it is made of strings
-	}
-	return raw
 }

@@ -40,7 +40,6 @@ type encoder struct {
 	host string
 }
 
-// message appends a message of text.
 func (e *encoder) message(role, text string) {
 	e.Open()
 	e.Member("role", role)
@@ -177,7 +176,6 @@ func (e *encoder) result(r agent.ToolResult) {
 	e.Close("}")
 }
 
-// content appends a member with a list of parts.
 func (e *encoder) content(name string, parts []agent.Part) {
 	e.List(name)
 	for _, p := range parts {

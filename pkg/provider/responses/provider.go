@@ -96,7 +96,6 @@ func reasons(model string) bool {
 	return true
 }
 
-// ask makes one request.
 func (p *Provider) ask(ctx context.Context, req *agent.Request, f form, delta func(agent.Delta)) (*agent.Response, error) {
 	x, err := modelhttp.Open(&p.Settings, URL, "responses")
 	if err != nil {

@@ -238,7 +238,6 @@ func fenced(text string) (a textcall.Answer, script string, found bool) {
 	return textcall.Answer{Text: text[:begin], Said: text[begin:]}, text[body : body+end[0]], true
 }
 
-// maxWait is the largest value of wait_seconds.
 const maxWait = 3600
 
 // calls are the calls that a script means.

@@ -47,7 +47,6 @@ func (d *decoder) failAt(offset int, key, format string, args ...any) {
 	d.problems = append(d.problems, &Problem{File: d.file, Line: line, Column: column, Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
-// err joins the problems in the order of the script.
 func (d *decoder) err() error {
 	slices.SortStableFunc(d.problems, func(a, b *Problem) int {
 		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
@@ -74,7 +73,6 @@ const (
 	boolean = "boolean"
 )
 
-// is checks the kind of a value.
 func (d *decoder) is(n *jsondoc.Node, want string) bool {
 	if got := n.Kind(); got != want {
 		d.fail(n, "got %s, want %s", got, want)
@@ -83,10 +81,8 @@ func (d *decoder) is(n *jsondoc.Node, want string) bool {
 	return true
 }
 
-// A reader reads a value.
 type reader func(n *jsondoc.Node)
 
-// A field is a key of an object.
 type field struct {
 	name string
 	read reader
@@ -117,7 +113,6 @@ func (d *decoder) object(n *jsondoc.Node, fields ...field) bool {
 	return true
 }
 
-// array reads the elements of an array.
 func (d *decoder) array(element reader) reader {
 	return func(n *jsondoc.Node) {
 		if d.is(n, array) {

@@ -48,7 +48,6 @@ func newView(req *agent.Request) *view {
 
 func trim(s string) string { return strings.TrimRight(s, "\r\n") }
 
-// result is the text of a result.
 func (v *view) result(r *ref) (string, error) {
 	if r.tool == "" {
 		if r.nth >= len(v.last) {
@@ -91,7 +90,6 @@ func names(results []agent.ToolResult) string {
 	return "there are results of " + strings.Join(names, ", ")
 }
 
-// A pattern is a regular expression of the script.
 type pattern struct {
 	*regexp.Regexp
 	source string

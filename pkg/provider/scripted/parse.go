@@ -79,7 +79,6 @@ func (d *decoder) millis(to *time.Duration) reader {
 	}
 }
 
-// when reads the conditions of a rule.
 func (d *decoder) when(n *jsondoc.Node, r *rule) {
 	w := when{patterns: &r.patterns}
 	d.object(n,

@@ -173,7 +173,6 @@ func split(text string) []string {
 	return pieces
 }
 
-// respond fills in the answer of a rule.
 func (r *rule) respond(v *view) (*agent.Response, error) {
 	f := &filler{rule: r, view: v, left: MaxAnswer}
 	resp := &agent.Response{Finish: agent.Finish(r.answer.finish), Model: "scripted"}

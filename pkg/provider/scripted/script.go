@@ -66,7 +66,6 @@ func (p *Problem) Error() string {
 	return place + p.Message
 }
 
-// rule is one rule of a script.
 type rule struct {
 	key   string // rules[2]
 	place string // script.json:14
@@ -90,7 +89,6 @@ func (r *rule) String() string {
 	return fmt.Sprintf("%s %q (%s)", r.key, r.name, r.place)
 }
 
-// answer is what a rule answers with.
 type answer struct {
 	text      template
 	reasoning template
@@ -99,7 +97,6 @@ type answer struct {
 	usage     usage
 }
 
-// call is a tool call of an answer.
 type call struct {
 	tool string
 	args argsTemplate

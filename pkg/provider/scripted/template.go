@@ -55,7 +55,6 @@ func (p patterns) numbered() *pattern {
 	return cmp.Or(p.last, p.prompt)
 }
 
-// names lists the named groups.
 func (p patterns) names() []string {
 	var all []string
 	for _, re := range []*pattern{p.prompt, p.last} {
@@ -143,7 +142,6 @@ func (r *ref) result() error {
 	return nil
 }
 
-// known checks the name of a value or group.
 func (p patterns) known(base string) error {
 	if slices.Contains(placeholders(), base) || p.broken {
 		return nil
@@ -192,7 +190,6 @@ func (f *filler) fill(t template) (string, error) {
 	return b.String(), nil
 }
 
-// value is the value of a placeholder.
 func (f *filler) value(r *ref) (string, error) {
 	text, err := f.base(r)
 	if err == nil && len(r.path) > 0 {
@@ -283,7 +280,6 @@ func lookup(s string, path []string) (string, error) {
 	return agent.ArgText(doc.Raw(n))
 }
 
-// An argsTemplate is the arguments of a call.
 type argsTemplate []argsPiece
 
 // An argsPiece becomes a JSON string if its kind is text, must become a JSON value

@@ -161,7 +161,6 @@ func callsOf(raw json.RawMessage, tools []agent.ToolSpec, nested int) []agent.To
 	return nil
 }
 
-// callOf returns the call in an object.
 func callOf(object map[string]json.RawMessage, tools []agent.ToolSpec) (agent.ToolCall, bool) {
 	for _, key := range nameKeys {
 		var name string

@@ -68,7 +68,6 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	return &with, nil
 }
 
-// withText returns parts with their text replaced.
 func withText(parts []agent.Part, text string) []agent.Part {
 	isText := func(p agent.Part) bool { return p.Kind == agent.PartText }
 	at := slices.IndexFunc(parts, isText)

@@ -111,7 +111,6 @@ func (r *reader) last(calls []agent.ToolCall) []agent.ToolCall {
 	return calls
 }
 
-// token accepts one of tokens.
 func (r *reader) token() bool { return slices.ContainsFunc(tokens, r.accept) }
 
 // calls reads one call, or a list of them.

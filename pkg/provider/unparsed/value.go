@@ -7,7 +7,6 @@ import (
 	"github.com/agents-exe/agents/pkg/loosejson"
 )
 
-// to moves the reader.
 func (r *reader) to(i int) {
 	r.i = i
 	r.far = max(r.far, i)
@@ -113,7 +112,6 @@ func (o *object) add(key string, types arguments, text string, asIs bool) {
 	o.WriteString(loosejson.Write(text))
 }
 
-// json returns the object.
 func (o *object) json() json.RawMessage {
 	if o.Len() == 0 {
 		return json.RawMessage("{}")

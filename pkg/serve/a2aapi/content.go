@@ -165,7 +165,6 @@ func (o *output) event(e *agent.Event) {
 // triples: for each new piece, the library copies all pieces of the artifact.
 const maxPieces = 50
 
-// flush sends the text that is held.
 func (o *output) flush() {
 	if o.held != "" {
 		o.shown += len(o.held)

@@ -19,7 +19,6 @@ import (
 // limit of questions.
 const answerTime = 4 * time.Minute
 
-// An executor runs the tasks of one agent.
 type executor struct {
 	host Host
 	spec agent.ToolSpec
@@ -50,7 +49,6 @@ func newExecutor(host Host, spec agent.ToolSpec, warn func(text string)) *execut
 	return &executor{host: host, spec: spec, warn: warn, done: make(chan struct{}), runs: map[a2a.TaskID]*run{}, sessions: map[string]string{}}
 }
 
-// close ends all runs.
 func (x *executor) close() {
 	x.mu.Lock()
 	if !x.closed {

@@ -129,7 +129,6 @@ func (q *requests) SubscribeToTask(ctx context.Context, req *a2a.SubscribeToTask
 	}
 }
 
-// ended reports whether an event is the end of a task.
 func ended(e a2a.Event) bool {
 	switch e := e.(type) {
 	case *a2a.Task:

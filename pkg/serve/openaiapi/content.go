@@ -110,7 +110,6 @@ func dataURL(address, name, param string) (agent.Part, error) {
 	return agent.Part{Kind: agent.PartMedia, MIME: kind, Data: data, Name: name}, nil
 }
 
-// textOf joins the text of parts.
 func textOf(parts []agent.Part) string { return agent.Message{Parts: parts}.Text() }
 
 // A clientTool is a tool of a request: in chat completions its function is an object of
@@ -190,7 +189,6 @@ func callSchema(tools []agent.ToolSpec) json.RawMessage {
 	return encode(object{"description": "a call of one of these tools", "type": "object", "anyOf": choices})
 }
 
-// allTools returns the tools of a request.
 func allTools(n *items, tools json.RawMessage) (specs []agent.ToolSpec, err error) {
 	if !given(tools) {
 		return nil, nil

@@ -88,7 +88,6 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(data)                                                          // a client that is gone reads nothing
 }
 
-// An object is one of JSON.
 type object map[string]any
 
 // usage is u in the words of an API: "prompt" and "completion", or "input" and "output".

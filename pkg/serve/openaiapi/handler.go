@@ -137,7 +137,6 @@ func describe(spec agent.ToolSpec) object {
 	return object{"id": spec.Name, "object": "model", "created": 0, "owned_by": "agents", "description": spec.Description}
 }
 
-// find returns the agent that a request names.
 func (h *Handler) find(name string) (agent.ToolSpec, error) {
 	if name == "" {
 		return agent.ToolSpec{}, missing("model")
@@ -150,7 +149,6 @@ func (h *Handler) find(name string) (agent.ToolSpec, error) {
 	return agent.ToolSpec{}, invalid("model", "model_not_found", "there is no model %.100q here: GET /v1/models has the names", name).as(http.StatusNotFound)
 }
 
-// run answers a request for a chat completion or a response.
 func (h *Handler) run(w http.ResponseWriter, r *http.Request, responses bool) {
 	req := &request{Parallel: true, Store: true, ToolChoice: json.RawMessage(`"auto"`), Tools: json.RawMessage("[]"), Metadata: json.RawMessage("{}"), created: time.Now().Unix()}
 	sum, err := h.decode(w, r, req)

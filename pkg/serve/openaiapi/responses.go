@@ -48,14 +48,12 @@ func (o *responseOutput) about(kind string, more object) {
 	o.event(kind, e)
 }
 
-// add begins an item.
 func (o *responseOutput) add(it object) {
 	it["status"] = "in_progress"
 	o.items = append(o.items, it)
 	o.event("response.output_item.added", object{"output_index": len(o.items) - 1, "item": it})
 }
 
-// done ends the last item.
 func (o *responseOutput) done(status string) {
 	o.last()["status"] = status
 	o.event("response.output_item.done", object{"output_index": len(o.items) - 1, "item": o.last()})
@@ -80,7 +78,6 @@ func (o *responseOutput) piece(kind, piece string) {
 	o.about("response."+kind+".delta", object{"content_index": 0, "delta": piece, "logprobs": []any{}})
 }
 
-// close ends the message that is open.
 func (o *responseOutput) close(status string) {
 	if o.open == "" {
 		return
@@ -113,7 +110,6 @@ func (o *responseOutput) idle() {
 	o.stream.idle()
 }
 
-// call adds a call of a tool of the client.
 func (o *responseOutput) call(c call) {
 	it := object{"id": "fc_" + rand.Text(), "type": "function_call", "call_id": c.id, "name": c.name, "arguments": ""}
 	o.add(it)

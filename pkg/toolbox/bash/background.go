@@ -57,7 +57,6 @@ func (j *jobs) running() int {
 	return n
 }
 
-// find returns the command with an id.
 func (j *jobs) find(id string) (*command, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

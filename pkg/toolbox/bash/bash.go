@@ -113,7 +113,6 @@ func (s *Toolset) Tools(context.Context) ([]agent.Tool, error) { return s.tools,
 // exectool.Toolset. It must not be called during calls.
 func (s *Toolset) Protect(paths []string) { s.tree = toolenv.JoinTree(s.opts.Environ, paths) }
 
-// A tool is one of the toolbox.
 type tool struct {
 	set  *Toolset
 	spec agent.ToolSpec
@@ -144,7 +143,6 @@ func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	return t.call(ctx, inv, args)
 }
 
-// A shell is the tool bash.
 type shell struct{ tool }
 
 const source = "BashToolbox"

@@ -278,7 +278,6 @@ func (b *box) restore(a *arguments) (any, error) {
 	return &restored{Path: a.Path, Valid: true, Slug: a.Snapshot}, b.files.Write(a.Path, content)
 }
 
-// A replaced is the result of edit-text.
 type replaced struct {
 	Path   string `json:"path"`
 	Line   int    `json:"line"` // of the first line that changed

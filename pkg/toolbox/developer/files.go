@@ -405,7 +405,6 @@ func (f *Files) restore(file string, content []byte, mode fs.FileMode) error {
 	return root.Chmod(base, mode)
 }
 
-// remove removes a file.
 func (f *Files) remove(name string) error {
 	file, err := f.place(name, true)
 	if err != nil {

@@ -27,7 +27,6 @@ const schema = `{"type":"object","required":["capability"],"properties":{
 "force":{"type":"boolean","description":"scaffold-agent, scaffold-tool: replace an existing file"},
 "spec_name":{"type":"string","description":"show-spec: bash-tools"}}}`
 
-// helpOn describes a capability.
 func helpOn(capability string) string {
 	switch capability {
 	case "read-file-range":

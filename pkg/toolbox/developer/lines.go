@@ -102,7 +102,6 @@ func (d document) with(lines []string) []byte {
 	return []byte(text)
 }
 
-// A reading is the result of read-file-range.
 type reading struct {
 	Path     string   `json:"path"`
 	Content  string   `json:"content"` // each line as NUMBER, tab, text
@@ -229,7 +228,6 @@ func apply(original []string, edits []edit) (lines []string, results []edited, e
 	return append(lines, original[next-1:]...), results, nil
 }
 
-// A written is the result of write-file-range.
 type written struct {
 	Path      string   `json:"path"`
 	Ranges    int      `json:"rangesModified"`

@@ -28,7 +28,6 @@ type entry struct {
 	Modified    string `json:"modified"`
 }
 
-// A listing is the result of list-directory and traverse-directory.
 type listing struct {
 	Path      string  `json:"path"`
 	Entries   []entry `json:"entries"`

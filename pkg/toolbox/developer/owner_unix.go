@@ -8,7 +8,6 @@ import (
 	"syscall"
 )
 
-// giveTo gives a file the owner and group of another.
 func giveTo(f *os.File, like fs.FileInfo) error {
 	now, err := f.Stat()
 	if err != nil {

@@ -27,7 +27,6 @@ type document struct {
 	swagger bool
 }
 
-// parse reads a document in JSON or YAML.
 func parse(text []byte) (*document, error) {
 	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
 	if !bytes.HasPrefix(text, []byte("{")) {

@@ -111,14 +111,12 @@ func address(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// hide removes secrets from an error.
 func (b *Box) hide(err error) error { return errors.New(b.redact.String(err.Error())) }
 
 func (b *Box) timeout() time.Duration {
 	return cmp.Or(time.Duration(b.settings.TimeoutSeconds*float64(time.Second)), defaultTimeout)
 }
 
-// read reads the document.
 func (b *Box) read(ctx context.Context) ([]byte, error) {
 	if b.from == nil {
 		return os.ReadFile(b.settings.Document)

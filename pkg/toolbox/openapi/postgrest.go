@@ -18,7 +18,6 @@ var groups = [][4]string{
 	{"ranking", "order", "order", "Ordering clause, such as created_at.desc,name.asc"},
 }
 
-// groupAbout describes the groups.
 var groupAbout = map[string]string{
 	"subset": "Pagination and column selection", "ranking": "Result ordering", "arguments": "The arguments of the function",
 	"filters": "Row filters on columns: an operator and a value, such as eq.5, gt.3, like.*x*, in.(1,2), is.null",

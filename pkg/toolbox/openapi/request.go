@@ -15,7 +15,6 @@ import (
 	"strings"
 )
 
-// A request is an HTTP request made from the arguments of a call.
 type request struct {
 	path   string
 	query  []string // "name=value", escaped
@@ -23,7 +22,6 @@ type request struct {
 	body   []byte
 }
 
-// request makes the request of op from the arguments of a call.
 func (op *operation) request(args map[string]any) (*request, error) {
 	r := &request{path: op.path, header: http.Header{"Accept": {"application/json, */*;q=0.5"}}}
 	for _, p := range op.parameters {
@@ -167,7 +165,6 @@ func (b *body) write(r *request, v any) error {
 	return nil
 }
 
-// part writes a field of a form.
 func (b *body) part(w *multipart.Writer, key string, v any) error {
 	data, media, err := content(v)
 	if err != nil {

@@ -14,7 +14,6 @@ const (
 	maxAbout  = 1000    // bytes of a description
 )
 
-// An expander resolves the references in the schemas of a document.
 type expander struct {
 	d            *document
 	nodes, about int // schemas that are still permitted; bytes of a description

@@ -126,7 +126,6 @@ func (t *tagged) decode(s string) (string, error) {
 	return string(data), err
 }
 
-// add adds the secret to a request.
 func (s secret) add(r *request) {
 	switch s.in {
 	case "header":

@@ -103,7 +103,6 @@ func (s *Toolset) Tools(context.Context) ([]agent.Tool, error) { return []agent.
 // exectool.Toolset. It must not be called during calls.
 func (s *Toolset) Protect(paths []string) { s.tree = toolenv.JoinTree(s.opts.Environ, paths) }
 
-// tool is the tool python of a Toolset.
 type tool Toolset
 
 // Spec implements agent.Tool.
@@ -161,7 +160,6 @@ func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	return agent.TextResult(text), err
 }
 
-// start begins a session.
 func (t *tool) start(ctx context.Context, inv *agent.Invocation, s *session) error {
 	path, err := process.LookPath("python3", t.env)
 	if err != nil {

@@ -234,7 +234,6 @@ func (o *output) expect(mark string) <-chan struct{} {
 	return o.seen
 }
 
-// take returns the output of the cell.
 func (o *output) take() *spool.Output {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -3,9 +3,7 @@ package skills
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -13,6 +11,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/closest"
 	"github.com/agents-exe/agents/pkg/toolname"
+	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
 // catalogSize limits the descriptions in a catalog, in bytes.
@@ -119,11 +118,8 @@ func (t tool) read(name, file string) (agent.Result, error) {
 		return r, nil
 	}
 	data, err := readIn(t[i].Dir, file)
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		err = path.Err // the model knows the path as it wrote it
-	}
-	if err != nil {
-		return agent.Result{}, fmt.Errorf("read %s of the skill %s: %w", file, name, err)
+	if err != nil { // the model knows the path as it wrote it
+		return agent.Result{}, fmt.Errorf("read %s of the skill %s: %w", file, name, wholefile.Cause(err))
 	}
 	return agent.TextResult(string(data)), nil
 }
@@ -131,7 +127,6 @@ func (t tool) read(name, file string) (agent.Result, error) {
 // Group is the toolgroup of the skill's tools. It is active once the model has read the skill.
 func (s *Skill) Group() string { return "skill:" + s.Name }
 
-// describe returns the instructions of s for the model.
 func (s *Skill) describe() string {
 	const most = 100
 	files := s.Files()

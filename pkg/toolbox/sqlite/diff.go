@@ -32,7 +32,6 @@ FROM main.sqlite_schema n FULL JOIN old.sqlite_schema o ON n.type = o.type AND n
 WHERE coalesce(n.name, o.name) NOT LIKE 'sqlite\_%' ESCAPE '\'
  AND (n.sql IS NOT o.sql OR n.type = 'table' AND n.sql NOT LIKE 'CREATE VIRTUAL%') ORDER BY 1, 2`
 
-// diff is the tool diff.
 func (b *box) diff(ctx context.Context, inv *agent.Invocation, a *arguments) (any, error) {
 	changes := []difference{}
 	var version string
@@ -92,7 +91,6 @@ func (d *difference) compare(ctx context.Context, c *conn, left *int) error {
 	return show(older+" EXCEPT "+newer, &d.Removed, &d.Old)
 }
 
-// quoted is name between quotes.
 func quoted(name, quote string) string {
 	return quote + strings.ReplaceAll(name, quote, quote+quote) + quote
 }

@@ -39,7 +39,6 @@ type result struct {
 	size int
 }
 
-// query runs the statements of text one after the other.
 func (c *conn) query(ctx context.Context, text string, max limits) (*result, error) {
 	if strings.ContainsRune(text, 0) {
 		return nil, errors.New("the statement contains a NUL character")
@@ -126,7 +125,6 @@ func (c *conn) rows(stmt uintptr, max limits) (*result, error) {
 	}
 }
 
-// add reads the current row of stmt.
 func (r *result) add(c *conn, stmt uintptr, max limits) {
 	row := make([]any, len(r.Columns))
 	size := r.size

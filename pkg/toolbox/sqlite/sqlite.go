@@ -51,13 +51,10 @@ func Open(_ context.Context, settings json.RawMessage) (agent.ToolList, io.Close
 	return nil, nil, fmt.Errorf("the access %q is not known", b.Access)
 }
 
-// A box is a toolbox.
 type box struct{ companion.SQLite }
 
-// limit is the time limit of a call.
 func (b *box) limit() time.Duration { return time.Duration(b.TimeoutSeconds * float64(time.Second)) }
 
-// A tool is a tool of a box.
 type tool struct {
 	box  *box
 	run  func(context.Context, *agent.Invocation, *arguments) (any, error)
@@ -100,7 +97,6 @@ func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	return agent.TextResult(string(text)), err
 }
 
-// query is the tool query.
 func (b *box) query(ctx context.Context, inv *agent.Invocation, a *arguments) (any, error) {
 	switch b.Access {
 	case companion.Versioned:

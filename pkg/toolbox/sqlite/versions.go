@@ -138,7 +138,6 @@ func (b *box) versioned(ctx context.Context, inv *agent.Invocation, a *arguments
 	return r, err
 }
 
-// promote is the tool promote.
 func (b *box) promote(ctx context.Context, inv *agent.Invocation, a *arguments) (any, error) {
 	var done map[string]string
 	err := b.with(ctx, inv, a, func(h *history, name, path string) error {
@@ -159,7 +158,6 @@ func (b *box) promote(ctx context.Context, inv *agent.Invocation, a *arguments) 
 	return done, err
 }
 
-// discard is the tool discard.
 func (b *box) discard(ctx context.Context, inv *agent.Invocation, a *arguments) (any, error) {
 	var done map[string]string
 	err := b.with(ctx, inv, a, func(h *history, name, path string) error {
@@ -217,7 +215,6 @@ func replace(from, to string) error {
 	return nil
 }
 
-// remove deletes a database.
 func remove(path string) error {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {

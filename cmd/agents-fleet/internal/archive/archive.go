@@ -195,7 +195,6 @@ func unpack(ctx context.Context, data []byte, dir string) error {
 	return nil
 }
 
-// write writes one entry of an archive.
 func write(root *os.Root, h *tar.Header, content io.Reader) error {
 	if err := root.MkdirAll(filepath.Dir(h.Name), 0o700); err != nil {
 		return err

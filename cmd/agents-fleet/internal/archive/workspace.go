@@ -82,7 +82,6 @@ type Workspaces struct {
 
 // A Workspace is the working folder of a run on this host. It is safe for concurrent use.
 type Workspace struct {
-	// Dir is the folder.
 	Dir string
 
 	all *Workspaces
@@ -166,7 +165,6 @@ func (s snapshot) String() string {
 	return string(text)
 }
 
-// append adds a snapshot.
 func (s *Workspace) append(ctx context.Context, blob string) error {
 	host, err := os.Hostname()
 	if err != nil {

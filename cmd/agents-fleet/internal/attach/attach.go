@@ -37,7 +37,6 @@ type Run struct {
 	Note func(text string)
 }
 
-// ErrNoRun: there is no run with the id.
 var ErrNoRun = errors.New("there is no such run")
 
 // The waits between two looks at a record without new events.
@@ -179,7 +178,6 @@ func (r *Run) closed(ctx context.Context) error {
 	}
 }
 
-// Reply answers a question of the run.
 func (r *Run) Reply(ctx context.Context, question string, answer json.RawMessage) error {
 	if len(answer) == 0 {
 		answer = json.RawMessage("null") // nobody answers
@@ -191,7 +189,6 @@ func (r *Run) Reply(ctx context.Context, question string, answer json.RawMessage
 	return r.update(ctx, r.ID, flow.UpdateReply, flow.Reply{Question: question, Blob: blob})
 }
 
-// Answered reports whether a question has a reply.
 func (r *Run) Answered(ctx context.Context, question string) bool {
 	_, err := r.Store.Get(ctx, flow.ReplyName(r.ID, question))
 	return !errors.Is(err, fs.ErrNotExist)
@@ -315,5 +312,4 @@ func (r *Run) recordEnd(ctx context.Context, reason string) error {
 	return err
 }
 
-// ErrEnded: the run has ended.
 var ErrEnded = errors.New("the run has ended")

@@ -19,7 +19,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// DefaultNamespace is the namespace if nothing names one.
 const DefaultNamespace = "default"
 
 // Options of a client. Address and Namespace take precedence over the environment:
@@ -27,8 +26,7 @@ const DefaultNamespace = "default"
 // Temporal's configuration file. Fallback is the address if nothing else names one.
 type Options struct {
 	Address, Namespace, Fallback string
-	// Key encrypts payloads, if it is not nil.
-	Key *Key
+	Key                          *Key
 	// Metrics receives the measurements of the SDK, and Trace its spans; nil drops them.
 	Metrics client.MetricsHandler
 	Trace   *Trace

@@ -23,7 +23,6 @@ const (
 // A Key is a codec that encrypts payloads with AES-256-GCM. Payloads that are not encrypted
 // are read as they are.
 type Key struct {
-	// Bytes are the key.
 	Bytes [32]byte
 	id    string // of the key, which does not reveal it
 	aead  cipher.AEAD
@@ -51,7 +50,6 @@ func ReadKey(path string) (*Key, error) {
 	return k, err
 }
 
-// Encode encrypts payloads.
 func (k *Key) Encode(payloads []*common.Payload) ([]*common.Payload, error) {
 	list := make([]*common.Payload, len(payloads))
 	for i, p := range payloads {
@@ -67,7 +65,6 @@ func (k *Key) Encode(payloads []*common.Payload) ([]*common.Payload, error) {
 	return list, nil
 }
 
-// Decode decrypts payloads.
 func (k *Key) Decode(payloads []*common.Payload) ([]*common.Payload, error) {
 	list := make([]*common.Payload, len(payloads))
 	for i, p := range payloads {

@@ -16,7 +16,6 @@ import (
 // A Metrics serves measurements over HTTP to Prometheus, at /metrics.
 type Metrics struct {
 	client.MetricsHandler
-	// Address is that of the server.
 	Address string
 	server  *http.Server
 }
@@ -45,5 +44,4 @@ func ServeMetrics(address string) (*Metrics, error) {
 	return m, nil
 }
 
-// Close stops the server.
 func (m *Metrics) Close() error { return m.server.Close() }

@@ -21,7 +21,6 @@ type Trace struct {
 	out *observe.Trace
 }
 
-// OpenTrace returns a Trace with the given options, whose Close closes it.
 func OpenTrace(o observe.TraceOptions) (*Trace, error) {
 	out, err := observe.OpenTrace(o)
 	if err != nil {
@@ -46,7 +45,6 @@ func (t *Trace) Record(events []agent.Event) {
 	}
 }
 
-// Interceptor returns the interceptor for clients and workers.
 func (t *Trace) Interceptor() interceptor.Interceptor {
 	return interceptor.NewTracingInterceptor(&tracer{out: t})
 }

@@ -108,7 +108,6 @@ func (r *run) finish(ctx workflow.Context, next Next) (Result, error) {
 	return Result{Status: next.Ended, Cost: next.Cost, At: r.at}, nil
 }
 
-// step makes one step of the session.
 func (r *run) step(ctx workflow.Context, task Task) (next Next, err error) {
 	task.Inputs = r.inputs
 	err = r.activity(ctx, StepActivity, task, &next)
@@ -188,7 +187,6 @@ func endOf(err error) string {
 	return statusFailed
 }
 
-// child runs a sub-agent.
 func (r *run) child(ctx workflow.Context, c Child) error {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: c.Session, WaitForCancellation: true, ParentClosePolicy: enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
@@ -210,7 +208,6 @@ func (r *run) childInput(c Child) Input {
 	return in
 }
 
-// activity does task for this run.
 func (r *run) activity(ctx workflow.Context, name string, task Task, out any) error {
 	return r.activityOf(ctx, r.in, name, task, out)
 }

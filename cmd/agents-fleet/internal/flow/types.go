@@ -95,10 +95,8 @@ type Options struct {
 	TakeOver time.Duration `json:"takeOver,omitempty"`
 }
 
-// Silence returns o.Heartbeat or its default.
 func (o *Options) Silence() time.Duration { return cmp.Or(o.Heartbeat, 15*time.Second) }
 
-// A Position is a store.Position.
 type Position struct {
 	Number int64  `json:"n"`
 	Digest string `json:"digest,omitempty"`
@@ -111,7 +109,6 @@ type Resumed struct {
 	Host   Host     `json:"host,omitzero"`
 }
 
-// A Result is how a run ended.
 type Result struct {
 	// Status is an agent.Status.
 	Status string `json:"status"`

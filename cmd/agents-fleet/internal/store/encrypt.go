@@ -41,7 +41,6 @@ func (s *sealed) derive(purpose, name string) []byte {
 	return key
 }
 
-// cipher returns the cipher for a record or an object.
 func (s *sealed) cipher(kind, name string) cipher.AEAD {
 	block, err := aes.NewCipher(s.derive("agents-fleet "+kind, name))
 	if err != nil {

@@ -119,7 +119,6 @@ func (r *Record) refresh(ctx context.Context) error {
 	return nil
 }
 
-// add adds the event that line holds.
 func (r *Record) add(line []byte, e agent.Event, size int) {
 	h := sha256.New()
 	if n := len(r.digests); n > 0 {

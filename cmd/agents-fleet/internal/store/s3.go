@@ -137,13 +137,13 @@ func (b *bucket) Get(ctx context.Context, name string) ([]byte, error) {
 	return b.get(ctx, b.key(kindObject, name))
 }
 
-// key is that of an object, or the folder of a record.
+// key returns the S3 key of an object, or the prefix of the keys of a record.
 func (b *bucket) key(kind, name string) string {
 	owner, base := entry(kind, name)
 	return b.prefix + owner + "/" + base
 }
 
-// appendKey is that of the append whose first event has the number.
+// appendKey returns the S3 key of the append whose first event has the number.
 func (b *bucket) appendKey(record string, number int64) string {
 	return fmt.Sprintf("%s/%0*d", b.key(kindRecord, record), numberDigits, number)
 }

@@ -66,7 +66,6 @@ func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Co
 // guard reports a panic of f, which ends the run and not the worker.
 func (w *Worker) guard(f func() error) error { return agent.Guard(w.o.Note, f) }
 
-// open reads the record and makes the Runner.
 func (a *attempt) open(ctx context.Context) (err error) {
 	if a.start, err = a.w.starts.read(ctx, a.w.store, a.task.Start); err != nil {
 		return err
@@ -136,7 +135,6 @@ func (a *attempt) rebuild(events []agent.Event) (resume *agent.Resume, shared js
 	return b.ResumeOf(a.task.Session), shared, nil
 }
 
-// prepare makes the Runner of the session.
 func (a *attempt) prepare(resume *agent.Resume, shared json.RawMessage) error {
 	node, above, err := a.tree.find(a.task.Path)
 	if err != nil {

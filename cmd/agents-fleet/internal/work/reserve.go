@@ -88,7 +88,6 @@ func (a *attempt) tryReserve(ctx context.Context, e *agent.Event, left, total *a
 	return err == nil, err
 }
 
-// openLedger makes the ledger of the run.
 func (a *attempt) openLedger(ctx context.Context) (err error) {
 	var lease agent.Lease
 	if from := a.task.Root; from != "" || len(a.task.Path) == 0 {

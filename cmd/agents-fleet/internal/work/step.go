@@ -44,7 +44,6 @@ func (w *Worker) step(ctx context.Context, task flow.Task) (next flow.Next, err 
 	return next, err
 }
 
-// begin opens the session with the prompt.
 func (a *attempt) begin(ctx context.Context) error {
 	if len(a.task.Path) > 0 {
 		return &permanentError{fmt.Errorf("session %s is not in record %s", a.task.Session, a.task.Record)}
@@ -83,7 +82,6 @@ func (a *attempt) waits(calls []agent.PendingCall, next *flow.Next) {
 	next.Parallel = cmp.Or(a.agent.MaxParallelTools, agent.DefaultMaxParallelTools)
 }
 
-// ended notes how the run ended.
 func (a *attempt) ended(next *flow.Next) error {
 	end := a.journal.end
 	if end == nil { // an earlier attempt has recorded it
@@ -131,7 +129,7 @@ func (a *attempt) meanwhile(of string, turn int) (agent.Directive, bool) {
 	return agent.Directive{Message: &m}, true
 }
 
-// call is flow.CallActivity.
+// call implements flow.CallActivity.
 func (w *Worker) call(ctx context.Context, task flow.Task) (called flow.Called, err error) {
 	called.At, err = w.attempt(ctx, task, func(ctx context.Context, a *attempt) error {
 		s := a.runner.Session()
@@ -200,7 +198,7 @@ func (a *attempt) ask(ctx context.Context, q agent.Event) (json.RawMessage, erro
 	}
 }
 
-// keep is flow.KeepActivity.
+// keep implements flow.KeepActivity.
 func (w *Worker) keep(ctx context.Context, k flow.Kept) error {
 	data, err := store.GetBlob(ctx, w.store, k.Blob)
 	if err == nil {

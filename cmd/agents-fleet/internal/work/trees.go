@@ -138,7 +138,6 @@ func (t *trees) load(n *tree, task *flow.Task, dir string) error {
 	return err
 }
 
-// release gives a tree back.
 func (t *trees) release(n *tree) {
 	t.mu.Lock()
 	n.users--

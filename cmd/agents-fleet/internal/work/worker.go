@@ -22,7 +22,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Options are those of a Worker.
 type Options struct {
 	// Queue is the task queue; "" means flow.Queue.
 	Queue string
@@ -53,7 +52,6 @@ func Sandboxed(args []string) {
 	}
 }
 
-// A Worker does the activities and workflows of runs.
 type Worker struct {
 	client  client.Client
 	store   store.Store
@@ -68,7 +66,6 @@ type Worker struct {
 	version worker.WorkerDeploymentVersion
 }
 
-// New returns a worker that takes its work from c and has its records in s.
 func New(c client.Client, s store.Store, o Options) *Worker {
 	o.Queue = cmp.Or(o.Queue, flow.Queue)
 	o.Activities = cmp.Or(o.Activities, 100)

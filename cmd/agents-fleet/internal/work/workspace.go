@@ -28,7 +28,6 @@ func newWorkspaces(s store.Store, o *Options) *workspaces {
 	return &workspaces{all: archive.Workspaces{Store: s, Dir: filepath.Join(o.Dir, "workspaces"), Environ: o.Load.Environ}, open: map[string]*archive.Workspace{}}
 }
 
-// of returns the workspace of a run.
 func (w *workspaces) of(ctx context.Context, task *flow.Task) (*archive.Workspace, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

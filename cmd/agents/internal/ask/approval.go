@@ -68,7 +68,6 @@ func (h *Person) approve(ctx context.Context, q agent.Event, changes string, sco
 	return answer, err
 }
 
-// approve shows a call and reads the answer.
 func approve(c Console, q agent.Event, changes string, scopes []string) (approval, error) {
 	text, cut := shownArgs(q.Args, maxShownArgs)
 	fmt.Fprintf(c, "agent %s wants to call %s:\n%s", visible(strings.Join(q.Path, " > ")), visible(q.Tool), text)

@@ -22,7 +22,6 @@ import (
 // decides by a remembered answer or by asking the person; all other questions go to the
 // person.
 type Approver struct {
-	// Env is where warnings go.
 	Env *program.Env
 	// Person is the person at the terminal; nil if nobody is there.
 	Person *Person

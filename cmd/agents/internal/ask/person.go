@@ -176,7 +176,6 @@ func (h *Person) open(ctx context.Context) (Console, error) {
 	return c, nil
 }
 
-// Line asks for a line.
 func (c *console) Line(prompt string) (string, error) {
 	if _, err := io.WriteString(c, prompt); err != nil {
 		return "", err
@@ -185,7 +184,6 @@ func (c *console) Line(prompt string) (string, error) {
 	return strings.TrimSpace(text), err
 }
 
-// Close closes the terminal.
 func (c *console) Close() error {
 	c.stop()
 	return c.File.Close()

@@ -9,7 +9,6 @@ import (
 	"github.com/agents-exe/agents/pkg/mcpclient"
 )
 
-// answer puts a question of a run to the person.
 func (h *Person) answer(ctx context.Context, q agent.Event) (json.RawMessage, error) {
 	a, err := h.elicit(ctx, mcpclient.Elicitation{Server: q.Asker(), Message: strings.TrimSuffix(q.Text, "\n"+q.URL), Schema: q.Form(), URL: q.URL})
 	if err != nil {

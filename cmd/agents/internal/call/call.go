@@ -93,7 +93,6 @@ func Run(ctx context.Context, p *program.Env, tree *agentfile.Tree, tool agent.T
 	return printResult(p, spec.Name, result)
 }
 
-// Check compares the arguments of a call with the schema of its tool.
 func Check(ctx context.Context, p *program.Env, tool agent.Tool, args string) error {
 	inv := &agent.Invocation{Call: agent.ToolCall{Name: tool.Spec().Name, Args: args}, Spec: tool.Spec()}
 	_, err := inv.Args()

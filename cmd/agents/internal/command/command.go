@@ -106,7 +106,6 @@ func WithArgument(what string, do func(ctx context.Context, c *cli.Command, argu
 	}
 }
 
-// NoArguments rejects arguments.
 func NoArguments(c *cli.Command) error {
 	if c.Args().Present() {
 		hint := fmt.Sprintf("`%s --help` lists the flags", c.FullName())
@@ -134,7 +133,6 @@ func GlobalFlags(g *program.Flags) []cli.Flag {
 	}
 }
 
-// CompatNamesFlag is --compat-names.
 func CompatNamesFlag(g *program.Flags) cli.Flag {
 	return &cli.BoolFlag{Name: "compat-names", Usage: "name sub-agents as agents-exe does: io_prompt_agent_SLUG, with the argument what", Destination: &g.CompatNames}
 }
@@ -156,7 +154,6 @@ func Dashes(name string) string {
 	return "--" + name
 }
 
-// A ChoiceError lists the values of a flag.
 type ChoiceError struct{ Values []string }
 
 func (e *ChoiceError) Error() string { return "must be one of " + strings.Join(e.Values, ", ") }
@@ -207,7 +204,6 @@ func OneArgument(c *cli.Command, what string) (string, error) {
 // A BudgetFlag collects AMOUNT=NUMBER, separated by commas.
 type BudgetFlag struct{ Budget agent.Budget }
 
-// Set adds amounts.
 func (f *BudgetFlag) Set(s string) error {
 	for amount := range strings.SplitSeq(s, ",") {
 		name, value, ok := strings.Cut(strings.TrimSpace(amount), "=")
@@ -223,5 +219,4 @@ func (f *BudgetFlag) Set(s string) error {
 
 func (f *BudgetFlag) String() string { return "" }
 
-// Get returns nil.
 func (f *BudgetFlag) Get() any { return nil }

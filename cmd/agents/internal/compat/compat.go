@@ -54,7 +54,6 @@ func noEffect(names ...string) []cli.Flag {
 	return flags
 }
 
-// Spec is spec.
 func Spec(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage:   "bash-tools",
@@ -72,7 +71,6 @@ func Spec(p *program.Env) *cli.Command {
 	}
 }
 
-// Config is config.
 func Config(p *program.Env) *cli.Command {
 	var force bool
 	return &cli.Command{
@@ -113,7 +111,6 @@ func writeConfig(force bool) error {
 	return errors.Join(err, f.Close())
 }
 
-// ToolCall is tool-call.
 func ToolCall(p *program.Env) *cli.Command {
 	var log string
 	return &cli.Command{
@@ -139,7 +136,6 @@ resultDuration and resultTraceId. The exit code is 0 even if the call fails.`,
 	}
 }
 
-// DescribeTool is describe-tool.
 func DescribeTool(p *program.Env) *cli.Command {
 	var check bool
 	return &cli.Command{
@@ -159,7 +155,6 @@ func DescribeTool(p *program.Env) *cli.Command {
 	}
 }
 
-// CheckToolCall is check-tool-call.
 func CheckToolCall(p *program.Env) *cli.Command {
 	var path string
 	return &cli.Command{
@@ -188,7 +183,6 @@ is only executed with "describe". The exit code is 1 if the arguments do not fit
 	}
 }
 
-// ReplayToolCall is replay-tool-call.
 func ReplayToolCall(p *program.Env) *cli.Command {
 	var session, index, path string
 	var check bool

@@ -30,7 +30,6 @@ func openSession(p *program.Env, c *cli.Command) (sessions.Events, error) {
 	return sessions.Of(p, c).Open(sessions.Continued(name))
 }
 
-// SessionPrint is session-print.
 func SessionPrint(p *program.Env) *cli.Command {
 	var f struct {
 		results, args string
@@ -67,7 +66,6 @@ func SessionPrint(p *program.Env) *cli.Command {
 	}
 }
 
-// ListToolCalls is list-tool-calls.
 func ListToolCalls(p *program.Env) *cli.Command {
 	var format string
 	return &cli.Command{
@@ -106,7 +104,6 @@ func ListToolCalls(p *program.Env) *cli.Command {
 	}
 }
 
-// SessionEdit is session-edit.
 func SessionEdit(p *program.Env) *cli.Command {
 	return &cli.Command{
 		SkipFlagParsing: true, // the order counts
@@ -226,7 +223,6 @@ type searchFlags struct {
 	asJSON        bool
 }
 
-// SessionSearch is session-search.
 func SessionSearch(p *program.Env) *cli.Command {
 	var f searchFlags
 	return &cli.Command{
@@ -277,7 +273,6 @@ func SessionSearch(p *program.Env) *cli.Command {
 	}
 }
 
-// A found is a text that session search found.
 type found struct {
 	Session, Path string
 	Agent         string `json:"root_agent"`

@@ -178,7 +178,6 @@ func (c *completer) remember(name, value string) {
 	}
 }
 
-// values are what a flag may be given.
 func (c *completer) values(name string, flag cli.DocGenerationFlag) (kind string, list []string) {
 	switch name {
 	case "agent":
@@ -278,7 +277,6 @@ func servers(p *program.Env, files []string) (list []string) {
 	return list
 }
 
-// aliases are the prompt aliases.
 func aliases(p *program.Env, files []string) []string {
 	all := maps.Clone(prompt.BuiltinAliases)
 	if c, err := load.Config(p, files...); err == nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/agents-exe/agents/pkg/termtext"
 )
 
-// An Action is what a key asks of the caller.
 type Action int
 
 // None means that the key changed at most the text.
@@ -33,7 +32,6 @@ const (
 
 // An Editor is a text that is being edited. The zero value is empty.
 type Editor struct {
-	// Prompt is in front of the first line.
 	Prompt string
 	// History has the earlier texts; nil means none.
 	History *History
@@ -52,7 +50,6 @@ type Editor struct {
 	draft      []rune   // the text before looking there
 }
 
-// Text is the text.
 func (e *Editor) Text() string { return string(e.text) }
 
 // Set replaces the text; the cursor is at its end.
@@ -145,7 +142,6 @@ func nextKey(b []byte) (string, int) {
 	return string(b[:1+n]), 1 + n
 }
 
-// key applies a key.
 func (e *Editor) key(key string) Action {
 	switch key {
 	case "\r":
@@ -187,7 +183,6 @@ func (e *Editor) key(key string) Action {
 	return None
 }
 
-// move moves the cursor or goes through the history.
 func (e *Editor) move(key string) bool {
 	switch key {
 	case "\x1b[D", "\x1bOD", "\x02":

@@ -12,8 +12,7 @@ import (
 // A Screen is a terminal with output that stays and, below it, lines that are redrawn.
 // Its methods are safe for concurrent use.
 type Screen struct {
-	W io.Writer
-	// Size is the size of the terminal.
+	W    io.Writer
 	Size func() (columns, rows int)
 
 	mu       sync.Mutex
@@ -75,7 +74,6 @@ func (s *Screen) Show() {
 	s.redraw("")
 }
 
-// Clear empties the terminal.
 func (s *Screen) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,7 +42,6 @@ const (
 	pasteOff = "\x1b[?2004l"
 )
 
-// Resume takes the terminal again after Pause.
 func (t *Terminal) Resume() error {
 	restore, err := program.RawTyping(int(t.in.Fd()))
 	if err != nil {
@@ -78,7 +77,6 @@ func (t *Terminal) Pause() {
 	t.restore()
 }
 
-// Close restores the terminal.
 func (t *Terminal) Close() {
 	t.Pause()
 	signal.Stop(t.Resized)

@@ -106,7 +106,6 @@ func Report(w io.Writer, err error, received os.Signal) int {
 	return f.Code
 }
 
-// codeOf is the exit code for the error of a run.
 func codeOf(err error) int {
 	if errors.Is(err, agent.ErrTools) || errors.Is(err, agent.ErrContext) {
 		return ExitNothingRan

@@ -28,8 +28,7 @@ type Run struct {
 	// Approver answers questions, for Do.
 	Approver *ask.Approver
 	// Ask answers a question, for Follow. ctx ends with the run.
-	Ask func(ctx context.Context, question agent.Event)
-	// Observe gets the events.
+	Ask     func(ctx context.Context, question agent.Event)
 	Observe func(agent.Event)
 	// Agent is the slug of the agent, for a run that does not begin.
 	Agent string
@@ -110,7 +109,6 @@ func (h *Run) Follow(ctx context.Context, events iter.Seq2[agent.Event, error]) 
 	return &h.out, errors.New("agents-fleet ended before the run") // not reached: Events ends with an end event or an error
 }
 
-// end notes how the run ended.
 func (h *Run) end(e agent.Event) error {
 	h.out.Status, h.out.Answer, h.out.Reason = e.Status, e.Text, e.Error
 	if e.Total != nil {

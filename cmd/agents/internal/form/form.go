@@ -161,7 +161,6 @@ func (v *Dialog) field(f *field) (json.RawMessage, error) {
 	}
 }
 
-// A field is one thing that a server wants to know.
 type field struct {
 	name        string
 	title       string
@@ -174,7 +173,6 @@ type field struct {
 	schema      json.RawMessage
 }
 
-// A choice is one of several values.
 type choice struct{ value, title string }
 
 func (c choice) label() string {
@@ -192,7 +190,6 @@ func (f *field) label() string {
 	return text
 }
 
-// about describes the field to the person.
 func (f *field) about() string {
 	text := flat(cmp.Or(f.title, f.name))
 	want := map[string]string{"boolean": "yes or no", "number": "a number", "integer": "a whole number", "array": "numbers of the list, with spaces between"}[f.kind]
@@ -235,7 +232,6 @@ func (f *field) shown() string {
 	}
 }
 
-// read makes a value of what the person typed.
 func (f *field) read(text string) (json.RawMessage, error) {
 	switch {
 	case text == "" && f.fallback != nil:

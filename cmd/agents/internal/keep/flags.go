@@ -41,7 +41,6 @@ const sessionFlags = "session"
 // Continues reports whether the flags name an earlier session.
 func (k *Flags) Continues() bool { return k.Session != "" || k.last || k.lastAny }
 
-// Check rejects flags that exclude each other.
 func (k *Flags) Check() error {
 	switch others := k.Continues() || k.Dir != ""; {
 	case k.record != "" && (k.None || others || k.file != ""):

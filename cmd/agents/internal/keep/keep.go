@@ -197,7 +197,6 @@ func writable(dir string) error {
 // Reopen opens the session at path to continue it.
 func Reopen(p *program.Env, path string) (*Session, error) { return reopen(p, path, "") }
 
-// reopen opens a session to continue it.
 func reopen(p *program.Env, path, again string) (*Session, error) {
 	j, past, err := session.Open(path, session.Options{})
 	if err != nil {

@@ -26,7 +26,6 @@ import (
 	"github.com/agents-exe/agents/pkg/termtext"
 )
 
-// A Tree is a loaded agent tree with its configuration and keys.
 type Tree struct {
 	*agentfile.Tree
 	Config *config.Config
@@ -35,7 +34,6 @@ type Tree struct {
 	Log    *ServerLog // what its MCP servers write
 }
 
-// Options control how a tree is loaded.
 type Options struct {
 	File      string            // the agent file of the session that continues
 	Suggested string            // an agent file for the hint only: a session from elsewhere names it

@@ -16,7 +16,6 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// Rights are the flags that limit what a tree may do.
 type Rights struct {
 	rules    []ruleFlag
 	approval string
@@ -67,10 +66,8 @@ func (f *rulesFlag) Set(text string) error {
 
 func (f *rulesFlag) String() string { return "" }
 
-// Get returns nil.
 func (f *rulesFlag) Get() any { return nil }
 
-// parse reads a rule of a flag.
 func (f ruleFlag) parse(at policy.Place) (*policy.Rule, error) {
 	at.Source = "--" + f.name + " " + f.text
 	text := []byte(f.text)

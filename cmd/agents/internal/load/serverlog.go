@@ -14,7 +14,6 @@ type ServerLog struct {
 	held [][2]string
 }
 
-// line takes a line.
 func (l *ServerLog) line(server, line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -70,7 +70,6 @@ func checkKeys(p *program.Env, file string, choice config.KeysChoice) error {
 	return nil
 }
 
-// trustHint is the next step where trust is missing.
 func trustHint(p *program.Env) string {
 	command := "agents trust"
 	if strict, _ := strictTrust(p); strict {
@@ -201,7 +200,6 @@ func SurveyFile(p *program.Env, path string) (*agentfile.Tree, *Trust) {
 	return tree, t
 }
 
-// AddPolicies adds the external policies of a cfg file to its Trust.
 func (t *Trust) AddPolicies(c *config.Config) {
 	for _, path := range c.File.Policies {
 		t.Tree.Files[path] = agentfile.LockedFile{Kind: agentfile.KindPolicy, Digest: exectool.Digest(path)}
@@ -268,7 +266,6 @@ func strictTrust(p *program.Env) (bool, error) {
 	}
 }
 
-// errUntrusted is the error of a file that nobody has trusted.
 func errUntrusted(p *program.Env, path string) error {
 	return failure.NothingRan(fmt.Errorf("%s is not trusted: nobody has looked at what it runs", program.Shown(path)), trustHint(p))
 }

@@ -22,20 +22,12 @@ func (p *Env) StateDir() string {
 // ApprovalsFile is the file with the calls that the person has allowed for later runs, ""
 // if there is no home folder.
 func (p *Env) ApprovalsFile() string {
-	dir := p.StateDir()
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, "approvals.json")
+	return in(p.StateDir(), "approvals.json")
 }
 
 // SignInDir is the folder with the sign-ins to MCP servers, "" if there is no home folder.
 func (p *Env) SignInDir() string {
-	dir := p.StateDir()
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, "mcp")
+	return in(p.StateDir(), "mcp")
 }
 
 // EnvKeyring is the variable whose value "off" turns the use of the system's keyring off.
@@ -66,8 +58,13 @@ func (p *Env) LockDir() string {
 	if dir := p.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "agents", "locks")
 	}
-	if dir := p.CacheDir(); dir != "" {
-		return filepath.Join(dir, "locks")
+	return in(p.CacheDir(), "locks")
+}
+
+// in returns dir/name, "" if there is no dir.
+func in(dir, name string) string {
+	if dir == "" {
+		return ""
 	}
-	return ""
+	return filepath.Join(dir, name)
 }

@@ -23,11 +23,7 @@ const (
 // OutputDir is the folder for the full output of calls that was cut for the model; "" is
 // the system's folder for temporary files.
 func (p *Env) OutputDir() string {
-	dir := p.CacheDir()
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, "outputs")
+	return in(p.CacheDir(), "outputs")
 }
 
 // SweepOutputs removes files from the folder if it has changed since this program

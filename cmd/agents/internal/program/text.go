@@ -28,7 +28,6 @@ func (p *Env) Warn(list ...string) {
 	}
 }
 
-// Note writes a note to stderr.
 func (p *Env) Note(format string, args ...any) {
 	if !p.Global.Quiet {
 		fmt.Fprintf(p.Err, "note: %s\n", termtext.Clean(fmt.Sprintf(format, args...)))
@@ -141,13 +140,11 @@ func (p *Env) Print(text string) error {
 	return err
 }
 
-// QuoteJSON encodes s as a JSON string.
 func QuoteJSON(s string) []byte {
 	text, _ := json.Marshal(s) // a string always encodes
 	return text
 }
 
-// ShellQuote quotes s as one word for a shell.
 func ShellQuote(s string) string {
 	unsafe := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-./:,=@%+", r)

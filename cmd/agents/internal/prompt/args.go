@@ -21,7 +21,6 @@ type Args struct {
 	Pairs []string // of --arg
 }
 
-// Flags are the flags.
 func (a *Args) Flags() []cli.Flag {
 	const category = "prompt (in the order given)"
 	return []cli.Flag{

@@ -68,7 +68,6 @@ type Flags struct {
 	MCP    mcpPrompt
 }
 
-// Given reports whether the command line has a prompt.
 func (f *Flags) Given() bool {
 	return len(f.Script) > 0 || len(f.Media) > 0 || f.Alias != "" || f.MCP.Name != ""
 }

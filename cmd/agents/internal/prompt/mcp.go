@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// An mcpPrompt is a prompt of an MCP server, and its arguments.
 type mcpPrompt struct {
 	Name string
 	args map[string]string

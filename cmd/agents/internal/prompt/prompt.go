@@ -22,7 +22,6 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// ErrEmpty is the error of a command without a prompt.
 var ErrEmpty = errors.New("the prompt is empty")
 
 // maxPrompt limits the prompt and each of its items, in bytes.

@@ -13,7 +13,6 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// Flags are the values of the flags of a command that starts runs.
 type Flags struct {
 	Keep   keep.Flags
 	Models load.Models
@@ -29,7 +28,6 @@ type Flags struct {
 // folders.
 func (f *Flags) Flags() []cli.Flag { return slices.Concat(f.Keep.Flags(), f.shared()) }
 
-// ManyFlags returns the flags of a command for several sessions.
 func (f *Flags) ManyFlags() []cli.Flag { return slices.Concat(f.Keep.Folders(), f.shared()) }
 
 // Hide leaves a flag out of the help of a command that refuses it with an explanation.

@@ -17,7 +17,6 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// ModelFlags choose the model of a new agent.
 type ModelFlags struct{ flavor, Model, url, KeyID string }
 
 func (f *ModelFlags) Flags() []cli.Flag {
@@ -72,7 +71,6 @@ func ChooseModel(ctx context.Context, p *program.Env, f ModelFlags, plan *KeysPl
 // maxListed is how many models are listed for a choice by number.
 const maxListed = 40
 
-// chooseName chooses the name of the model.
 func chooseName(ctx context.Context, p *program.Env, f ModelFlags, m ModelChoice, asker *ask.Asker) (ModelChoice, error) {
 	var err error
 	switch {

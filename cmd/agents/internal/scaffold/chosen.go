@@ -20,7 +20,6 @@ func (s Shipped) Slug(c *cli.Command, from string) (string, error) {
 	return SlugArgument(c)
 }
 
-// SlugArgument is the slug of a new agent or tool.
 func SlugArgument(c *cli.Command) (string, error) {
 	slug, err := command.OneArgument(c, "the slug, its name,")
 	if err == nil {

@@ -22,7 +22,6 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/openai"
 )
 
-// A ModelChoice is a model for a new agent.
 type ModelChoice struct {
 	Label  string // for a person
 	Flavor string

@@ -186,7 +186,6 @@ func writeExclusive(path string, mode os.FileMode, text string) error {
 	return nil
 }
 
-// AgentText is the text of a new agent file.
 func AgentText(slug string, m ModelChoice, announce string, system []string, tools string) string {
 	type contents struct {
 		Slug          string   `json:"slug"`
@@ -209,7 +208,6 @@ func AgentText(slug string, m ModelChoice, announce string, system []string, too
 	})
 }
 
-// jsonText is v as indented JSON.
 func jsonText(v any) string {
 	text, _ := jsondoc.Encode(v, "  ") // structs of strings always encode
 	return string(text) + "\n"
@@ -227,7 +225,6 @@ func notSlug(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
 }
 
-// SlugOf derives a slug from a name.
 func SlugOf(name, otherwise string) string {
 	words := strings.FieldsFunc(name, func(r rune) bool { return notSlug(r) || r == '-' })
 	slug := strings.Join(words, "-")

@@ -28,14 +28,12 @@ type Shipped struct {
 	about func(name string) string
 }
 
-// Agents are the shipped agents.
 func Agents() Shipped {
 	return Shipped{"agent", agents.Files, func(name string) string {
 		return about(agents.Files, path.Join(name, agentName), "announce")
 	}}
 }
 
-// Tools are the shipped tools.
 func Tools() Shipped {
 	return Shipped{"tool", tools.Files, func(name string) string { return about(tools.Files, name, "description") }}
 }

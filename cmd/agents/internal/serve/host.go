@@ -61,7 +61,6 @@ func (f agentsServer) run(ctx context.Context, p *program.Env) error {
 	return err
 }
 
-// serve serves the trees.
 func (f agentsServer) serve(ctx context.Context, h *agentServer, web *httpListener) error {
 	limits, err := session.ParseKeep(f.KeepSessions)
 	if err != nil {
@@ -181,7 +180,6 @@ func (h *agentServer) Start(ctx context.Context, slug string, start agent.Start)
 	return h.host.Run(ctx, slug, start, o)
 }
 
-// toolsOf returns the tools of an agent.
 func (h *agentServer) toolsOf(ctx context.Context, slug string) []agent.ToolSpec {
 	for _, t := range h.trees {
 		if !slices.Contains(h.host.Offers, host.Agent{Name: slug, Agent: t.Root}) {

@@ -130,7 +130,6 @@ func (w *httpListener) owner(token int) string {
 	return anyone
 }
 
-// address is what it listens on.
 func (w *httpListener) address() string {
 	a := w.listener.Addr()
 	if a.Network() == "unix" {

@@ -165,7 +165,6 @@ const maxConversations = 64
 // placeholder matches what an alias is filled with.
 var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{([A-Za-z0-9_]+)\}\}`) })
 
-// prompts are the prompt aliases.
 func prompts(aliases map[string]config.Alias) []mcpserver.Prompt {
 	all := maps.Clone(prompt.BuiltinAliases)
 	maps.Copy(all, aliases)

@@ -134,7 +134,7 @@ func ended(events []agent.Event) bool {
 
 func isEnd(e agent.Event) bool { return e.Kind == agent.EventEnd && e.Depth == 0 }
 
-// lastRun is serve.Options.Journal.
+// lastRun implements serve.Options.Journal.
 func (h *agentServer) lastRun(ctx context.Context, slug, id string) ([]agent.Event, error) {
 	unknown := fmt.Errorf("%s has no session %.100q: %w", slug, id, fs.ErrNotExist)
 	a := h.offerOf(slug)

@@ -45,7 +45,6 @@ type Agents struct {
 	UntilIdle              bool
 }
 
-// MCP are the flags of `agents mcp-server`.
 type MCP struct {
 	Expose string // agents or tools
 	// Sessions are served as well.

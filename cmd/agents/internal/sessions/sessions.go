@@ -53,7 +53,6 @@ func (s *Store) Folders() ([]string, error) {
 
 const listHint = "`agents session list` shows what there is"
 
-// Find returns the path of a session.
 func (s *Store) Find(name string) (string, error) {
 	dirs, err := s.Folders()
 	if err != nil {

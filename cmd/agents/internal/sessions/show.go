@@ -22,7 +22,6 @@ type ShowFlags struct {
 
 var details = map[string]transcript.Detail{"hidden": transcript.Hidden, "cut": transcript.Cut, "whole": transcript.Whole}
 
-// Show writes a session as Markdown.
 func Show(p *program.Env, events Events, f *ShowFlags) error {
 	sum, err := Summary(events)
 	if err != nil {

@@ -18,7 +18,6 @@ type logs struct {
 	agent   string
 }
 
-// event logs e.
 func (l *logs) event(e agent.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -28,7 +27,6 @@ func (l *logs) event(e agent.Event) {
 	l.to(e)
 }
 
-// line logs what a server wrote.
 func (l *logs) line(server, line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -30,7 +30,6 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// OutputFlag is --output.
 func OutputFlag(form *string) cli.Flag {
 	return &cli.StringFlag{Name: "output", Value: "text", Usage: "`FORM` of the result: text (the answer), json (one object), jsonl (every event as a line) or jsonl-whole (without the pieces of answers)", Destination: form, Validator: command.OneOf("text", "json", "jsonl", "jsonl-whole")}
 }
@@ -282,7 +281,6 @@ func (s *Sinks) Close() error {
 	return errors.Join(errs...)
 }
 
-// result writes the result to stdout.
 func (s *Sinks) result(out *agent.Outcome, runErr error) error {
 	switch {
 	case s.lines != nil:

@@ -46,7 +46,6 @@ func (c *Channel) Run(ctx context.Context, p *program.Env) error {
 	return failure.Silent(err)
 }
 
-// A channelRun is the run of a Channel.
 type channelRun struct {
 	*Channel
 	p      *program.Env

@@ -2,7 +2,6 @@ package model
 
 import "io"
 
-// A counter is a reader that counts what is read of another.
 type counter struct {
 	r io.Reader
 	n int

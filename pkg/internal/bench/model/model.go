@@ -91,7 +91,6 @@ type ask struct {
 	} `json:"messages"`
 }
 
-// ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	seen := Request{Arrived: time.Now()}
 	var body counter

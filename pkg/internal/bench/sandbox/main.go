@@ -71,7 +71,6 @@ func measure(rung string, calls int) error {
 	return nil
 }
 
-// call runs a command.
 func call(c *process.Command) (time.Duration, error) {
 	start := time.Now()
 	e, err := process.Run(context.Background(), c)

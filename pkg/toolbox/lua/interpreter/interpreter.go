@@ -88,7 +88,6 @@ func inUse() uint64 {
 	return samples[0].Value.Uint64() + samples[1].Value.Uint64()
 }
 
-// run runs a script and returns its last step.
 func (m *machine) run(start lua.Start) (last lua.Step) {
 	err := m.open(start.Tools)
 	if err == nil {
@@ -122,7 +121,6 @@ func (m *machine) values(script string) ([]byte, error) {
 	return jsondoc.Encode(values, "")
 }
 
-// errorText formats the error of a script for the model.
 func errorText(err error) string {
 	e, ok := errors.AsType[*golua.ApiError](err)
 	switch {
