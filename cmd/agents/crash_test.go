@@ -209,12 +209,12 @@ func (s *sweep) check(what string) {
 }
 
 // TestKilledAtEveryWriteOfTheJournal kills the program before and after each
-// write and each sync of its journal, or at every 7th of these steps unless
+// write and each sync of its journal, or at every 13th of these steps unless
 // TEST_EVERY_STEP is set. What it left is finished by another process: with the same
 // answer, no call lost, and no effect twice.
 func TestKilledAtEveryWriteOfTheJournal(t *testing.T) {
 	s := newSweep(t)
-	killed, every, least := 0, 7, 9
+	killed, every, least := 0, 13, 5
 	if os.Getenv(everyStep) != "" {
 		every, least = 1, 60
 	}
@@ -243,11 +243,15 @@ func TestKilledAtEveryWriteOfTheJournal(t *testing.T) {
 }
 
 // TestDiskThatIsFull limits how large a file may become, more and more: the run
-// ends with an error that says so before it does what it cannot record.
+// ends with an error that says so before it does what it cannot record. Unless
+// TEST_EVERY_STEP is set, only some limits are tried.
 func TestDiskThatIsFull(t *testing.T) {
 	s := newSweep(t)
-	full, hinted := 0, false
-	for blocks := 1; ; blocks++ { // of 512 bytes
+	full, every, least, hinted := 0, 8, 2, false
+	if os.Getenv(everyStep) != "" {
+		every, least = 1, 8
+	}
+	for blocks := 1; ; blocks += every { // of 512 bytes
 		s.next()
 		cmd := s.command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -f %d; exec "$0" "$@"`, blocks), s.program()}, s.args("-p", "go")...)...)
 		out, err := cmd.Output()
@@ -265,7 +269,7 @@ func TestDiskThatIsFull(t *testing.T) {
 		full++
 		s.resume(fmt.Sprintf("a file of %d blocks", blocks))
 	}
-	if full < 8 {
+	if full < least {
 		t.Errorf("the disk was full %d times", full)
 	}
 	if !hinted {
@@ -274,7 +278,7 @@ func TestDiskThatIsFull(t *testing.T) {
 }
 
 // TestSyncThatFails makes one sync after another fail, or kills the program at
-// it, from outside.
+// it, from outside; unless TEST_EVERY_STEP is set, the first and the third.
 func TestSyncThatFails(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("strace is not installed: apt-get install strace")
@@ -282,8 +286,11 @@ func TestSyncThatFails(t *testing.T) {
 	for _, fault := range []string{"error=EIO", "signal=SIGKILL"} {
 		t.Run(fault, func(t *testing.T) {
 			s := newSweep(t)
-			failed := 0
-			for n := 1; n <= 6; n++ { // strace counts for each thread
+			failed, last, every := 0, 3, 2
+			if os.Getenv(everyStep) != "" {
+				last, every = 6, 1
+			}
+			for n := 1; n <= last; n += every { // strace counts for each thread
 				s.next()
 				cmd := s.command("timeout", append([]string{"-k", "1", "120", "strace", "-f", "--seccomp-bpf", "-o", filepath.Join(s.dir, "trace"),
 					"-e", "trace=fsync", "-e", fmt.Sprintf("inject=fsync:%s:when=%d", fault, n), s.program()}, s.args("-p", "go")...)...)

@@ -16,15 +16,16 @@ import (
 // ownProcess runs an agent in a process of its own.
 var ownProcess = []string{"sh", "-c", `exec "$@"`, "sh"}
 
-// directedFiles are the agents top, mid in a process of its own, and leaf, which waits
-// until somebody speaks to it.
+// directedFiles are the agents top, mid in a process of its own, and leaf, which mid calls
+// twice and which waits until somebody speaks to it.
 func directedFiles(dir string) map[string]string {
 	runner, _ := json.Marshal(ownProcess) // strings always encode
 	return map[string]string{
 		"top/agent.json": fmt.Sprintf(`{"tag":"OpenAIAgentDescription","contents":{"slug":"top","flavor":"scripted","script":"script.json","extraAgents":[{"slug":"mid","path":"%s/mid/agent.json","runner":%s}]}}`, dir, runner),
 		"top/script.json": `{"rules":[{"when":{"role":"user"},"answer":{"calls":[{"tool":"expert_mid","args":{"prompt":"p"}}]}},
 			{"answer":{"text":"${lastMessage}"}}]}`,
-		"mid/script.json": `{"rules":[{"when":{"role":"user"},"answer":{"calls":[{"tool":"expert_leaf","args":{"prompt":"p"}}]}},
+		"mid/script.json": `{"rules":[{"when":{"turn":1},"answer":{"calls":[{"tool":"expert_leaf","args":{"prompt":"p"}}]}},
+			{"when":{"turn":2},"answer":{"calls":[{"tool":"expert_leaf","args":{"prompt":"p"}}]}},
 			{"answer":{"text":"${lastMessage}"}}]}`,
 		"leaf/agent.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"leaf","announce":"a","flavor":"scripted","script":"script.json","toolDirectory":"tools","maxTurns":10000,"loopLimit":false}}`,
 		"leaf/script.json": `{"rules":[{"when":{"role":"user","lastMessage":"hurry"},"answer":{"text":"I heard: ${lastMessage}"}},
@@ -70,7 +71,7 @@ func hold(t *testing.T, dir string, do func(*channel.Conn, agent.Event)) (end ag
 }
 
 // TestAPersonDirectsAnAgentOverEveryBorder speaks to an agent two processes below, and stops
-// it alone.
+// it alone when it is called again.
 func TestAPersonDirectsAnAgentOverEveryBorder(t *testing.T) {
 	runner := func(dir string, command []string) string {
 		text, _ := json.Marshal(command) // strings always encode
@@ -122,19 +123,12 @@ func TestAPersonDirectsAnAgentOverEveryBorder(t *testing.T) {
 				}
 				return e.Kind == agent.EventCallStarted && e.Agent == "leaf"
 			}
+			heard, first := "", ""
 			end := hold(t, dir, func(c *channel.Conn, e agent.Event) {
-				if waits(e) && e.Turn == 1 {
-					_ = c.Direct(agent.Directive{Session: leaf, Stop: true, Reason: "enough"})
-				}
-			})
-			// The answer of the agent between them repeats the line of the runtime, and is marked as its own.
-			if want := "[ok] agent mid answered:\n[interrupted] agent leaf did not answer: a person stopped it: enough"; end.Status != agent.StatusOK || end.Text != want {
-				t.Errorf("stopped: %s, %q, want %q", end.Status, end.Text, want)
-			}
-			heard := ""
-			end = hold(t, dir, func(c *channel.Conn, e agent.Event) {
 				lost := e.Kind == agent.EventProgress && strings.Contains(e.Text, "connecting again")
 				switch begun := waits(e) && e.Turn == 1; {
+				case begun && first != "":
+					_ = c.Direct(agent.Directive{Session: leaf, Stop: true, Reason: "enough"})
 				case begun && name == "on a server":
 					line.cut("") // it reconnects, and sends what could not be sent
 				case begun, lost:
@@ -147,12 +141,16 @@ func TestAPersonDirectsAnAgentOverEveryBorder(t *testing.T) {
 				if e.Kind == agent.EventMessage && e.Input {
 					heard += e.Agent + ": " + e.Message.Text() + "\n"
 				}
+				if e.Kind == agent.EventCallEnded && e.Agent == "mid" && first == "" {
+					first = e.Result.Text()
+				}
 			})
-			if heard != "leaf: hurry\n" {
-				t.Errorf("heard: %q", heard)
+			if heard != "leaf: hurry\n" || first != "I heard: hurry" {
+				t.Errorf("heard: %q, and then: %q", heard, first)
 			}
-			if end.Status != agent.StatusOK || end.Text != "I heard: hurry" {
-				t.Errorf("spoken to: %s, %q", end.Status, end.Text)
+			// The answer of the agent between them repeats the line of the runtime, and is marked as its own.
+			if want := "[ok] agent mid answered:\n[interrupted] agent leaf did not answer: a person stopped it: enough"; end.Status != agent.StatusOK || end.Text != want {
+				t.Errorf("stopped: %s, %q, want %q", end.Status, end.Text, want)
 			}
 		})
 	}

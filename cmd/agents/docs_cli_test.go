@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -68,11 +69,12 @@ func TestManualNamesEveryFlag(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^## agents (.+)$`).FindAllStringSubmatch(readPage(t, page), -1) {
 		named = append(named, m[1])
 	}
-	there := commandNames(t, commands, nil)
+	texts := map[string]string{}
+	commandTexts(t, commands, nil, texts)
 	slices.Sort(named)
-	same(t, "commands", named, there)
-	for _, name := range there {
-		_, options, _ := strings.Cut(help(t, strings.Fields(name)...), "OPTIONS:\n")
+	same(t, "commands", named, slices.Collect(maps.Keys(texts)))
+	for name, text := range texts {
+		_, options, _ := strings.Cut(text, "OPTIONS:\n")
 		options, _, _ = strings.Cut(options, "GLOBAL OPTIONS:")
 		flags := slices.DeleteFunc(helpFlags(options), func(s string) bool { return s == "--help" || s == "-h" })
 		documented := section(t, page, "## agents "+name)
@@ -83,24 +85,23 @@ func TestManualNamesEveryFlag(t *testing.T) {
 	}
 }
 
-// commandNames are the commands in a list of a help text; a command that only
+// commandTexts adds the help of the commands in a list of a help text; a command that only
 // holds others stands for these.
-func commandNames(t *testing.T, list string, above []string) []string {
+func commandTexts(t *testing.T, list string, above []string, texts map[string]string) {
 	t.Helper()
-	var names []string
 	for line := range strings.Lines(list) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 {
 			break
 		}
 		name := append(slices.Clone(above), fields[0])
-		if _, inner, ok := strings.Cut(help(t, name...), "COMMANDS:\n"); ok {
-			names = append(names, commandNames(t, inner, name)...)
+		text := help(t, name...)
+		if _, inner, ok := strings.Cut(text, "COMMANDS:\n"); ok {
+			commandTexts(t, inner, name, texts)
 		} else {
-			names = append(names, strings.Join(name, " "))
+			texts[strings.Join(name, " ")] = text
 		}
 	}
-	return names
 }
 
 func TestManualNamesEveryExitCode(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -19,12 +20,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// prose has the pages that were read, without what is fenced.
+var prose sync.Map
+
 // section is the text of a page under a heading, up to the next heading of the
 // same level or above.
 func section(t *testing.T, page, heading string) string {
 	t.Helper()
-	text := "\n" + fenced.ReplaceAllString(readPage(t, page), "")
-	_, rest, ok := strings.Cut(text, "\n"+heading+"\n")
+	text, ok := prose.Load(page)
+	if !ok {
+		text = "\n" + fenced.ReplaceAllString(readPage(t, page), "")
+		prose.Store(page, text)
+	}
+	_, rest, ok := strings.Cut(text.(string), "\n"+heading+"\n")
 	if !ok {
 		t.Fatalf("%s has no heading %q", page, heading)
 	}

@@ -145,33 +145,29 @@ func TestInterruptLeavesNoProcessBehind(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("needs /proc")
 	}
-	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
-		t.Run(sig.String(), func(t *testing.T) {
-			cmd := agentsCommand(t, hangFiles(), "run", "--agent-file", "agent.json", "--output", "json", "-p", "hang")
-			var stdout, stderr strings.Builder
-			cmd.Stdout, cmd.Stderr = &stdout, &stderr
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			file := filepath.Join(cmd.Dir, "pids")
-			waitFor(t, func() bool { pids, _ := alive(t, file); return len(pids) == 12 })
-			if err := cmd.Process.Signal(sig); err != nil {
-				t.Fatal(err)
-			}
-			cmd.Wait()
-			if got := cmd.ProcessState.ExitCode(); got != code {
-				t.Errorf("exit code %d, want %d\n%s", got, code, stderr.String())
-			}
-			if pids, running := alive(t, file); len(running) > 0 {
-				t.Errorf("of %v, %v still run", pids, running)
-			}
-			if got := stderr.String(); !strings.Contains(got, "error: run agent root: interrupted") || strings.Count(got, "interrupted") != 2 || !strings.Contains(got, "\n✗ interrupted · ") {
-				t.Errorf("stderr = %s", got)
-			}
-			if !strings.Contains(stdout.String(), `"outcome": "interrupted"`) {
-				t.Errorf("stdout = %s", stdout.String())
-			}
-		})
+	cmd := agentsCommand(t, hangFiles(), "run", "--agent-file", "agent.json", "--output", "json", "-p", "hang")
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(cmd.Dir, "pids")
+	waitFor(t, func() bool { pids, _ := alive(t, file); return len(pids) == 12 })
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 130 {
+		t.Errorf("exit code %d, want 130\n%s", got, stderr.String())
+	}
+	if pids, running := alive(t, file); len(running) > 0 {
+		t.Errorf("of %v, %v still run", pids, running)
+	}
+	if got := stderr.String(); !strings.Contains(got, "error: run agent root: interrupted") || strings.Count(got, "interrupted") != 2 || !strings.Contains(got, "\n✗ interrupted · ") {
+		t.Errorf("stderr = %s", got)
+	}
+	if !strings.Contains(stdout.String(), `"outcome": "interrupted"`) {
+		t.Errorf("stdout = %s", stdout.String())
 	}
 }
 

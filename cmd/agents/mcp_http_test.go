@@ -108,52 +108,42 @@ func TestMCPServerOverHTTPNeedsAToken(t *testing.T) {
 	}
 }
 
+// TestMCPServerOverHTTPLeavesNoProcessBehind loses the client of one call, and is interrupted
+// during another.
 func TestMCPServerOverHTTPLeavesNoProcessBehind(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("needs /proc")
 	}
-	tests := map[string]struct {
-		end  func(s *mcpSite, drop func())
-		want string // in the answer of the call
-		goOn bool   // the server does not end
-	}{
-		"SIGTERM":        {func(s *mcpSite, _ func()) { s.Process.Signal(syscall.SIGTERM) }, `"agents-exe/status":"interrupted"`, false},
-		"SIGINT":         {func(s *mcpSite, _ func()) { s.Process.Signal(syscall.SIGINT) }, `"agents-exe/status":"interrupted"`, false},
-		"client is gone": {func(_ *mcpSite, drop func()) { drop() }, "context canceled", true},
+	s := startSite(t, hangFiles(), "--linger", "100ms")
+	file := filepath.Join(s.Dir, "pids")
+	begun := 0
+	call := func(end func(drop func()), want string) {
+		t.Helper()
+		ctx, drop := context.WithCancel(t.Context())
+		defer drop()
+		answered := make(chan string, 1)
+		go func() {
+			answer, _ := s.post(t, ctx, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"root","arguments":{"prompt":"hang"}}}`)
+			answered <- answer
+		}()
+		begun += 12
+		waitFor(t, func() bool { pids, _ := alive(t, file); return len(pids) == begun })
+		end(drop)
+		if got := <-answered; !strings.Contains(got, want) {
+			t.Errorf("the call was answered %q, want %q", got, want)
+		}
 	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			s := startSite(t, hangFiles(), "--linger", "100ms")
-			ctx, drop := context.WithCancel(t.Context())
-			defer drop()
-			answered := make(chan string, 1)
-			go func() {
-				answer, _ := s.post(t, ctx, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"root","arguments":{"prompt":"hang"}}}`)
-				answered <- answer
-			}()
-			file := filepath.Join(s.Dir, "pids")
-			waitFor(t, func() bool { pids, _ := alive(t, file); return len(pids) == 12 })
-			tt.end(s, drop)
-			if got := <-answered; !strings.Contains(got, tt.want) {
-				t.Errorf("the call was answered %q, want %q", got, tt.want)
-			}
-			if tt.goOn {
-				waitFor(t, func() bool { _, running := alive(t, file); return len(running) == 0 })
-				if got, _ := s.post(t, t.Context(), `{"jsonrpc":"2.0","id":2,"method":"ping"}`); !strings.Contains(got, `"id":2`) {
-					t.Errorf("afterwards it answered %s", got)
-				}
-				s.Process.Signal(syscall.SIGTERM)
-			}
-			http.DefaultClient.CloseIdleConnections()
-			rest, _ := io.ReadAll(s.out)
-			s.Wait()
-			if code := s.ProcessState.ExitCode(); code != 0 || len(rest) > 0 {
-				t.Errorf("exit code %d, want 0\n%s", code, rest)
-			}
-			if _, running := alive(t, file); len(running) > 0 {
-				t.Errorf("%v still run", running)
-			}
-		})
+	call(func(drop func()) { drop() }, "context canceled")
+	waitFor(t, func() bool { _, running := alive(t, file); return len(running) == 0 })
+	call(func(func()) { s.Process.Signal(syscall.SIGINT) }, `"agents-exe/status":"interrupted"`)
+	http.DefaultClient.CloseIdleConnections()
+	rest, _ := io.ReadAll(s.out)
+	s.Wait()
+	if code := s.ProcessState.ExitCode(); code != 0 || len(rest) > 0 {
+		t.Errorf("exit code %d, want 0\n%s", code, rest)
+	}
+	if _, running := alive(t, file); len(running) > 0 {
+		t.Errorf("%v still run", running)
 	}
 }
 

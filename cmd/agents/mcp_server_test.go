@@ -78,32 +78,35 @@ func TestMCPServerLeavesNoProcessBehind(t *testing.T) {
 	}
 	const interrupted = `"agents-exe/status":"interrupted"`
 	tests := map[string]struct {
+		drop bool // a call before
 		end  func(p *mcpPeer)
 		want string // in what is written then
-		goOn bool   // the server does not end
 	}{
-		"end of stdin":   {func(p *mcpPeer) { p.in.Close() }, interrupted, false},
-		"SIGTERM":        {func(p *mcpPeer) { p.Process.Signal(syscall.SIGTERM) }, interrupted, false},
-		"client is gone": {func(p *mcpPeer) { p.in.Close(); p.pipe.Close() }, "", false},
-		"call is dropped": {func(p *mcpPeer) {
-			fmt.Fprintln(p.in, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
-		}, "", true},
+		"end of stdin":               {false, func(p *mcpPeer) { p.in.Close() }, interrupted},
+		"a dropped call and SIGTERM": {true, func(p *mcpPeer) { p.Process.Signal(syscall.SIGTERM) }, interrupted},
+		"client is gone":             {false, func(p *mcpPeer) { p.in.Close(); p.pipe.Close() }, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := startMCP(t, hangFiles(), "--linger", "100ms")
-			p.send(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"root","arguments":{"prompt":"hang"}}}`)
 			file := filepath.Join(p.Dir, "pids")
-			waitFor(t, func() bool { pids, _ := alive(t, file); return len(pids) == 12 })
-			tt.end(p)
-			if tt.goOn {
+			begun := 0
+			call := func(id int) {
+				p.send(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"root","arguments":{"prompt":"hang"}}}`, id))
+				begun += 12
+				waitFor(t, func() bool { pids, _ := alive(t, file); return len(pids) == begun })
+			}
+			call(1)
+			if tt.drop {
+				p.send(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 				waitFor(t, func() bool { _, running := alive(t, file); return len(running) == 0 })
 				p.send(t, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 				if got := p.line(t); !strings.Contains(got, `"id":2`) {
 					t.Errorf("after the cancellation it wrote %s", got)
 				}
-				p.in.Close()
+				call(3)
 			}
+			tt.end(p)
 			rest, _ := io.ReadAll(p.out)
 			p.Wait()
 			if code := p.ProcessState.ExitCode(); code != 0 || p.stderr.Len() > 0 {

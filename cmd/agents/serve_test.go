@@ -219,7 +219,7 @@ func TestServeResumesWhatIsHeld(t *testing.T) {
 
 // A server that dies at any point of a run leaves a run that the next one finishes.
 func TestServeResumesFromEveryPoint(t *testing.T) {
-	for _, at := range []int{3, 6, 9, 12, 15, 18, 21, 24, 27, 30} {
+	for _, at := range []int{3, 9, 15, 21, 27} {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
 			cmd := agentsCommand(t, servedFiles, serveArgs...)
@@ -253,6 +253,11 @@ func TestServeResumesFromEveryPoint(t *testing.T) {
 
 // What cannot be served is said before anything runs.
 func TestServeRefuses(t *testing.T) {
+	t.Chdir(agentsCommand(t, servedFiles).Dir)
+	writeFiles(t, ".", map[string]string{"open": "sixteen-letters1"})
+	if err := os.Chmod("open", 0o666); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		args []string
 		text string
@@ -264,15 +269,12 @@ func TestServeRefuses(t *testing.T) {
 		{[]string{"--runs", "0"}, "the limits must be positive"},
 		{[]string{"--allow-origin", "agents.example/x"}, "it is a scheme and a host"},
 		{[]string{"--resume", "--no-session"}, "exclude each other"},
+		{[]string{"--yes"}, "--yes cannot be used with serve: clients answer the questions of their runs"},
 	} {
-		cmd := agentsCommand(t, servedFiles, append([]string{"serve", "--agent-file", "agent.json"}, tt.args...)...)
-		writeFiles(t, cmd.Dir, map[string]string{"open": "sixteen-letters1"})
-		if err := os.Chmod(filepath.Join(cmd.Dir, "open"), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.CombinedOutput()
-		if err == nil || !strings.Contains(string(out), tt.text) {
-			t.Errorf("serve %q: %v: %s", tt.args, err, out)
+		p, _, _ := testProgramHere()
+		err := root(p).Run(t.Context(), append([]string{"agents", "serve", "--agent-file", "agent.json"}, tt.args...))
+		if err == nil || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("serve %q: %v", tt.args, err)
 		}
 	}
 }

@@ -1,9 +1,8 @@
 package channel
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,7 +21,7 @@ func turn(n int, result ...agent.Part) []agent.Event {
 // An agent in another process that has run for long continues when its caller is resumed:
 // what a compaction has replaced is not sent, and attachments only as far as there is room.
 func TestALongAgentIsResumed(t *testing.T) {
-	text, image := agent.Text(strings.Repeat("x", 2<<20)), agent.Part{Kind: agent.PartMedia, MIME: "image/png", Data: bytes.Repeat([]byte("y"), 7<<20)}
+	text, image := agent.Text(strings.Repeat("x", 2<<10)), agent.Part{Kind: agent.PartMedia, MIME: "image/png", Data: make([]byte, MaxLine/4*3/2+1)}
 	short := of(agent.Event{Kind: agent.EventCompaction, Messages: []agent.Message{agent.UserText("short")}, Turn: 12})
 	for _, tt := range []struct {
 		name  string
@@ -30,8 +29,8 @@ func TestALongAgentIsResumed(t *testing.T) {
 		want  []string // in the history
 		not   string
 	}{
-		{"compaction", [][]agent.Event{turn(1, text), turn(2, text), turn(3, text), turn(4, text), turn(5, text), turn(6, text), turn(7, text), turn(8, text), turn(9, text), {short}, turn(13, agent.Text("new"))}, []string{`"text":"short"`, `"text":"new"`}, "xxx"},
-		{"attachments", [][]agent.Event{turn(1, image), turn(2, image)}, []string{"[an attachment of 7340032 bytes (image/png) is too long for the channel]", `"mime":"image/png"`}, "xxx"},
+		{"compaction", [][]agent.Event{turn(1, text), turn(2, text), {short}, turn(13, agent.Text("new"))}, []string{`"text":"short"`, `"text":"new"`}, "xxx"},
+		{"attachments", [][]agent.Event{turn(1, image), turn(2, image)}, []string{"[an attachment of 6291457 bytes (image/png) is too long for the channel]", `"mime":"image/png"`}, "xxx"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -80,21 +79,22 @@ func TestALongAgentIsResumed(t *testing.T) {
 
 // Attachments that are too long for a line are left out wherever an event has them.
 func TestAttachmentsThatAreTooLongAreLeftOut(t *testing.T) {
-	media := []agent.Part{{Kind: agent.PartMedia, MIME: "image/png", Data: make([]byte, MaxLine)}}
-	for name, e := range map[string]agent.Event{
-		"message":    {Message: &agent.Message{Parts: media}},
-		"result":     {Result: &agent.ToolResult{Parts: media}},
-		"compaction": {Messages: []agent.Message{{Parts: media}, {Results: []agent.ToolResult{{Parts: media}}}}},
-	} {
-		before, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
+	whole := []agent.Part{{Kind: agent.PartMedia, MIME: "image/png", Data: make([]byte, MaxLine/4*3)}} // a line in base64
+	half := []agent.Part{{Kind: agent.PartMedia, MIME: "image/png", Data: whole[0].Data[:MaxLine/4*3/2]}}
+	events := func() map[string]agent.Event {
+		return map[string]agent.Event{
+			"message":    {Message: &agent.Message{Parts: whole}},
+			"result":     {Result: &agent.ToolResult{Parts: whole}},
+			"compaction": {Messages: []agent.Message{{Parts: half}, {Results: []agent.ToolResult{{Parts: half}}}}},
 		}
+	}
+	before := events()
+	for name, e := range events() {
 		line, err := EncodeEvent(e)
 		if err != nil || !strings.Contains(string(line), "is too long for the channel") {
 			t.Errorf("%s: EncodeEvent = %.200s, %v", name, line, err)
 		}
-		if after, err := json.Marshal(e); err != nil || !bytes.Equal(before, after) {
+		if !reflect.DeepEqual(e, before[name]) || len(whole[0].Data)+len(half[0].Data) != MaxLine/4*3*3/2 {
 			t.Errorf("%s: EncodeEvent has changed the event", name)
 		}
 	}

@@ -552,16 +552,17 @@ func TestAQuestionNamesThePathToItsAgent(t *testing.T) {
 
 // A start message that is too long for the channel is an error, and no agent waits for it.
 func TestAStartThatIsTooLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := callChild(t, func(p *peer) {
-			for p.in.Scan() {
-			}
-		}, func(r *agent.Runner) {
-			prompt := strings.Repeat("x", MaxLine-50)
-			r.Agent.Provider = &answers{calls("child", `{"prompt":"`+prompt+`"}`), says("done")}
-		})
-		if c.err == nil || !strings.Contains(c.err.Error(), "the start message") || !strings.Contains(c.err.Error(), "16777216 bytes") {
-			t.Errorf("Call = %v", c.err)
+	in, toAgent := io.Pipe()
+	fromAgent, out := io.Pipe()
+	out.Close()
+	c := Open(fromAgent, toAgent, agent.Start{Args: json.RawMessage(`"` + strings.Repeat("x", MaxLine) + `"`)})
+	for _, err := range c.Events() {
+		if err == nil || !strings.Contains(err.Error(), "the start message") || !strings.Contains(err.Error(), "16777216 bytes") {
+			t.Errorf("Events = %v", err)
 		}
-	})
+	}
+	_ = c.Close()
+	if n, err := in.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the agent reads %d bytes, %v", n, err)
+	}
 }

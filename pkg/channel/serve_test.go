@@ -400,7 +400,7 @@ func TestAHolderThatClosesItsEndOfTheOutput(t *testing.T) {
 func TestAnAttachmentThatIsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := func(context.Context) (*agent.Runner, error) {
-			big := agent.Part{Kind: agent.PartMedia, MIME: "image/png", Data: make([]byte, MaxLine)}
+			big := agent.Part{Kind: agent.PartMedia, MIME: "image/png", Data: make([]byte, MaxLine/4*3)}
 			tool := agent.Wrap(&wait{}, func(context.Context, *agent.Invocation, agent.Tool) (agent.Result, error) {
 				return agent.Result{Parts: []agent.Part{agent.Text("see"), big}}, nil
 			})
@@ -412,7 +412,7 @@ func TestAnAttachmentThatIsTooLong(t *testing.T) {
 		if err != nil || last.Status != agent.StatusOK {
 			t.Errorf("the end is %+v, %v", last, err)
 		}
-		if text := h.wait(agent.EventCallEnded, 1).Result.Text(); !strings.Contains(text, "[an attachment of 16777216 bytes (image/png) is too long for the channel]") {
+		if text := h.wait(agent.EventCallEnded, 1).Result.Text(); !strings.Contains(text, "[an attachment of 12582912 bytes (image/png) is too long for the channel]") {
 			t.Errorf("the result is %q", text)
 		}
 	})

@@ -597,9 +597,9 @@ func randomTree(seed uint64, depth int) *agent.Agent {
 
 // Opening needs memory for what goes to the model, and not for the history.
 func TestMemoryOfOpeningDoesNotGrowWithTheHistory(t *testing.T) {
-	path := longSession(t, 10_000, 200)
+	path := longSession(t, 3000, 200)
 	info, err := session.Inspect(path)
-	if err != nil || info.Turns != 10_001 || info.Size < 20<<20 {
+	if err != nil || info.Turns != 3001 || info.Size < 6<<20 {
 		t.Fatalf("Inspect = %+v, %v", info, err)
 	}
 	var before, after runtime.MemStats
@@ -610,7 +610,7 @@ func TestMemoryOfOpeningDoesNotGrowWithTheHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	if n := len(past.Session.Messages); n == 0 || n > 20 || past.Session.Turn != 10_001 {
+	if n := len(past.Session.Messages); n == 0 || n > 20 || past.Session.Turn != 3001 {
 		t.Errorf("%d messages, turn %d", n, past.Session.Turn)
 	}
 	if used := after.TotalAlloc - before.TotalAlloc; used > 2<<20 {
