@@ -37,6 +37,17 @@ func (j *judging) Consult(context.Context, *Invocation) Verdict { return j.c }
 func (j *judging) Hides(*Invocation) bool                       { return j.v.Decision == Deny }
 func (j *judging) MarshalJSON() ([]byte, error)                 { return []byte(`[{"source":"s"}]`), nil }
 
+// noting are rights that note the effects of the calls about which they are asked.
+type noting struct {
+	judging
+	effects []Effects
+}
+
+func (n *noting) Consult(ctx context.Context, inv *Invocation) Verdict {
+	n.effects = append(n.effects, inv.Spec.Effects)
+	return n.judging.Consult(ctx, inv)
+}
+
 // ruled is a run whose agent has rights, and a call of an agent in another process.
 func ruled(v, c Verdict) (*run, *Invocation) {
 	t := &tree{now: time.Now, inboxes: &inboxes{}, questionTime: time.Minute, maxDepth: DefaultMaxDepth, remotes: map[string]*remote{}}
@@ -126,13 +137,18 @@ func TestAPolicyIsAskedAboutTheSessionOfItsCall(t *testing.T) {
 		noted   string
 	}{{Allow, Allow, "{}", agreed}, {AskPerson, AskPerson, "{}", undecided}, {Deny, Deny, "{}", ""}, {Allow, Deny, "{", ""}} {
 		r, inv := ruled(Verdict{Decision: Allow}, Verdict{Decision: tt.c})
-		own := &remote{session: &Session{}, callKey: inv.Key, specs: []ToolSpec{{Name: "t"}}}
+		asked := &noting{judging: judging{Verdict{Decision: Allow}, Verdict{Decision: tt.c}}}
+		r.agent.Rights = asked
+		own := &remote{session: &Session{}, callKey: inv.Key, specs: []ToolSpec{{Name: "t", Effects: EffectsNone}}}
 		r.tree.remotes["mine"], r.tree.remotes["other"] = own, &remote{session: &Session{}, callKey: "s.1.2"}
 		for _, session := range []string{"mine", "other", "none"} {
 			answer, err := r.answerPolicy(t.Context(), inv, Event{Session: session, Tool: "t", Args: tt.args})
 			if v := readDecision(answer); err != nil || v.Decision != tt.want {
 				t.Errorf("answerPolicy(%s, %s) = %s, %v, want %s", tt.c, session, answer, err, tt.want)
 			}
+		}
+		if want := []Effects{EffectsNone, "", ""}; tt.args == "{}" && !cmp.Equal(asked.effects, want) {
+			t.Errorf("asked about calls with the effects %q, want %q: only the session of the call knows its tools", asked.effects, want)
 		}
 		want := map[answered]bool{}
 		if tt.noted != "" {
