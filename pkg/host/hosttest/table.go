@@ -55,13 +55,17 @@ var Table = map[string]map[string]string{
 		StopOne:    "it reads no messages during the run",
 		Gone:       "it writes when the run has ended, and only then notices that nobody reads",
 	},
+	"fleet": {
+		Gone:     "a run belongs to no connection: it is found again by its id, or cancelled",
+		Continue: "each run of a fleet begins a session",
+	},
 }
 
 // noSubagent is why a client cannot stop a sub-agent.
 const noSubagent = "its messages name no sub-agent"
 
 // Order is the order of the protocols in the table.
-var Order = []string{"In Go", "channel", "WebSocket", "OpenAI", "A2A", "MCP", "MCP over HTTP", "ACP", "`agents run`", "`agents cli`"}
+var Order = []string{"In Go", "channel", "WebSocket", "OpenAI", "A2A", "MCP", "MCP over HTTP", "ACP", "`agents run`", "`agents cli`", "fleet"}
 
 // Markdown returns the table for the manual: a row for each ability, and below the table the
 // reasons why protocols lack some.
