@@ -47,7 +47,7 @@ func (f *fleet) runCommand() *cli.Command {
 			defer leave()
 			defer context.AfterFunc(ctx, func() {
 				time.AfterFunc(f.KillAfter, leave) // how long a cancelled run may take to end
-				f.problem(r.Cancel(life, ""))
+				f.problem(r.Cancel(life))
 			})()
 			return f.follow(life, r, form)
 		},
@@ -94,7 +94,7 @@ func (f *fleet) cancelCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return f.ended(r, r.Cancel(ctx, ""))
+			return f.ended(r, r.Cancel(ctx))
 		},
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -168,38 +167,6 @@ func TestInterruptLeavesNoProcessBehind(t *testing.T) {
 	}
 	if !strings.Contains(stdout.String(), `"outcome": "interrupted"`) {
 		t.Errorf("stdout = %s", stdout.String())
-	}
-}
-
-func TestAReaderThatGoesAwayEndsTheRun(t *testing.T) {
-	files := hangFiles()
-	// It is noticed when the next line is written.
-	files["tools/hang"] = strings.Replace(hangTool, "do sleep 1000", "do echo at work >&2; sleep 1", 1)
-	cmd := agentsCommand(t, files, "run", "--agent-file", "agent.json", "--output", "jsonl", "-p", "hang")
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || !strings.Contains(line, `"kind":"session"`) {
-		t.Fatalf("first line = %q, %v", line, err)
-	}
-	file := filepath.Join(cmd.Dir, "pids")
-	waitFor(t, func() bool { pids, _ := alive(t, file); return len(pids) == 12 })
-	stdout.Close()
-	cmd.Wait()
-	if got := cmd.ProcessState.ExitCode(); got != 1 {
-		t.Errorf("exit code %d, want 1", got)
-	}
-	if _, running := alive(t, file); len(running) > 0 {
-		t.Errorf("%v still run", running)
-	}
-	if strings.Contains(stderr.String(), "error:") {
-		t.Errorf("stderr = %s, want no error: nobody is left to be told", stderr.String())
 	}
 }
 

@@ -22,6 +22,15 @@ type Directive struct {
 	Reason string
 }
 
+// End returns the error with which a directive that stops an agent ends its run.
+func (d Directive) End() *EndError {
+	text := "a person stopped it"
+	if d.Reason != "" {
+		text = fmt.Sprintf("%s: %.500s", text, d.Reason)
+	}
+	return &EndError{Status: StatusInterrupted, Text: text}
+}
+
 // TooLate is the end of the EventWarning about a message that was not read: who sent it may
 // begin the next run with it.
 const TooLate = "arrived too late: its run has ended"
@@ -59,11 +68,7 @@ func (in *inboxes) send(d Directive) bool {
 	case b == nil || b.over:
 		return false
 	case d.Stop && b.stop != nil:
-		text := "a person stopped it"
-		if d.Reason != "" {
-			text = fmt.Sprintf("%s: %.500s", text, d.Reason)
-		}
-		b.stop(&EndError{Status: StatusInterrupted, Text: text})
+		b.stop(d.End())
 	case b.below != nil:
 		if d.Message != nil {
 			b.passed++

@@ -39,9 +39,10 @@ func TestEdges(t *testing.T) {
 	edges := map[string]func(*testing.T, *host.Host) hosttest.Client{
 		"In Go": inGo, "channel": overPipes, "WebSocket": overWebSocket, "OpenAI": openAI, "A2A": a2a, "MCP": mcpStdio, "MCP over HTTP": mcpHTTP, "ACP": overACP,
 	}
-	for _, name := range hosttest.Order {
+	for name, open := range edges {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
-			hosttest.Test(t, hosttest.Edge{Name: name, Open: edges[name]})
+			t.Parallel()
+			hosttest.Test(t, hosttest.Edge{Name: name, Open: func(t *testing.T, files map[string]string) hosttest.Client { return open(t, hosttest.Host(t, files)) }})
 		})
 	}
 }
@@ -82,34 +83,6 @@ func start(q hosttest.Request) agent.Start {
 	return agent.Start{Args: args, Media: q.Media, Session: q.Session, Context: q.Context, OutputSchema: q.Schema, Person: &person}
 }
 
-// follow reads the events of a run.
-func follow(q hosttest.Request, events iter.Seq2[agent.Event, error], reply func(id string, answer json.RawMessage), direct func(agent.Directive)) (r hosttest.Reply) {
-	for e, err := range events {
-		if err != nil {
-			r.Failed = true
-			break
-		}
-		switch {
-		case e.Kind == agent.EventCallStarted && e.Agent == q.Stop:
-			direct(agent.Directive{Session: e.Session, Stop: true, Reason: "enough"})
-		case e.Kind == agent.EventCallStarted && q.Started != nil:
-			q.Started()
-		case e.Kind == agent.EventQuestion:
-			answer := `"deny"`
-			if q.Approve(e.Text) {
-				answer = `"allow"`
-			}
-			reply(e.Question, json.RawMessage(answer))
-		case e.Kind == agent.EventEnd && e.Depth == 0:
-			r.Answer, r.Session, r.Status, r.Failed = e.Text, e.Session, e.Status, e.Status != agent.StatusOK
-			if e.Total != nil {
-				r.Usage = e.Total.Usage
-			}
-		}
-	}
-	return r
-}
-
 // A goClient is in the same program.
 type goClient struct {
 	h     *host.Host
@@ -135,7 +108,7 @@ func (c *goClient) Ask(ctx context.Context, q hosttest.Request) hosttest.Reply {
 		return hosttest.Reply{Failed: true, All: err.Error()}
 	}
 	var all received
-	r := follow(q, func(yield func(agent.Event, error) bool) {
+	r := hosttest.Follow(q, func(yield func(agent.Event, error) bool) {
 		for e := range run.Events() {
 			text, _ := json.Marshal(e)
 			_, _ = all.Write(text)
@@ -177,7 +150,7 @@ func (c *channelClient) Ask(ctx context.Context, q hosttest.Request) hosttest.Re
 	run := channel.Open(io.TeeReader(conn, &all), conn, start(q))
 	defer run.Close()
 	defer context.AfterFunc(ctx, func() { _ = run.Cancel("enough") })()
-	r := follow(q, run.Events(), func(id string, answer json.RawMessage) { _ = run.Reply(id, answer) }, func(d agent.Directive) { _ = run.Direct(d) })
+	r := hosttest.Follow(q, run.Events(), func(id string, answer json.RawMessage) { _ = run.Reply(id, answer) }, func(d agent.Directive) { _ = run.Direct(d) })
 	_ = conn.Close()
 	r.All = all.String()
 	return r

@@ -44,13 +44,28 @@ var Table = map[string]map[string]string{
 		Schema:  "a prompt has no field for it",
 		Context: "a prompt has no field for it",
 	},
+	"`agents run`": {
+		StopOne: "it reads no messages during the run",
+	},
+	"`agents cli`": {
+		Attachment: "text from a pipe includes no files; at a terminal, @FILE does",
+		Asked:      "a pipe has no person who could answer; at a terminal, the person is asked",
+		Schema:     "it has no flag for it",
+		Context:    "it has no flag for it",
+		StopOne:    "it reads no messages during the run",
+		Gone:       "it writes when the run has ended, and only then notices that nobody reads",
+	},
+	"fleet": {
+		Gone:     "a run belongs to no connection: it is found again by its id, or cancelled",
+		Continue: "each run of a fleet begins a session",
+	},
 }
 
 // noSubagent is why a client cannot stop a sub-agent.
 const noSubagent = "its messages name no sub-agent"
 
 // Order is the order of the protocols in the table.
-var Order = []string{"In Go", "channel", "WebSocket", "OpenAI", "A2A", "MCP", "MCP over HTTP", "ACP"}
+var Order = []string{"In Go", "channel", "WebSocket", "OpenAI", "A2A", "MCP", "MCP over HTTP", "ACP", "`agents run`", "`agents cli`", "fleet"}
 
 // Markdown returns the table for the manual: a row for each ability, and below the table the
 // reasons why protocols lack some.

@@ -218,9 +218,19 @@ func (r *Run) update(ctx context.Context, id, name string, arg any) error {
 	return err
 }
 
-// Cancel ends the run, or the sub-agent with a session; the status is interrupted.
-func (r *Run) Cancel(ctx context.Context, session string) error {
-	id := cmp.Or(session, r.ID)
+// Cancel ends the run; the status is interrupted.
+func (r *Run) Cancel(ctx context.Context) error { return r.cancel(ctx, r.ID) }
+
+// Stop ends the sub-agent with a session. Its caller reads the reason, and continues.
+func (r *Run) Stop(ctx context.Context, session, reason string) error {
+	if _, err := r.Store.Put(ctx, flow.StopName(r.ID, session), []byte(reason)); err != nil {
+		return err
+	}
+	return r.cancel(ctx, session)
+}
+
+// cancel cancels the workflow of the run or of a sub-agent.
+func (r *Run) cancel(ctx context.Context, id string) error {
 	if about, err := r.Client.DescribeWorkflowExecution(ctx, id, ""); err == nil && about.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return ErrEnded
 	}

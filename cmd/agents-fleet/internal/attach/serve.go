@@ -14,9 +14,9 @@ import (
 
 // A message is what a holder may send after its start message.
 type message struct {
-	Kind, Session, Text, Question string
-	Media                         []agent.Part
-	Answer                        json.RawMessage
+	Kind, Session, Text, Question, Reason string
+	Media                                 []agent.Part
+	Answer                                json.RawMessage
 }
 
 // Lines reads the messages of a holder.
@@ -33,7 +33,7 @@ func (r *Run) Serve(ctx context.Context, in *bufio.Scanner, out io.Writer, after
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ended := func() {
-		if err := r.Cancel(life, ""); err != nil && !errors.Is(err, ErrEnded) && life.Err() == nil {
+		if err := r.Cancel(life); err != nil && !errors.Is(err, ErrEnded) && life.Err() == nil {
 			note(err)
 		}
 	}
@@ -106,7 +106,7 @@ func (r *Run) apply(ctx context.Context, queue <-chan message, note func(error))
 				err = r.Input(ctx, m.Session, agent.Message{Role: agent.RoleUser, Parts: parts})
 			}
 		case "cancel":
-			err = r.Cancel(ctx, m.Session)
+			err = r.Stop(ctx, m.Session, m.Reason)
 		}
 		if err != nil && !errors.Is(err, ErrEnded) && ctx.Err() == nil {
 			note(err)

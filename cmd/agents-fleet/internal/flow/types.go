@@ -205,5 +205,8 @@ func InputName(record, session string, i int) string {
 	return fmt.Sprintf("%s/inputs/%s/%d", record, session, i)
 }
 
+// StopName is the object with the reason of a person who stopped a sub-agent.
+func StopName(record, session string) string { return record + "/stops/" + session }
+
 // HostName is the object that names the host of a record's workspace in a term.
 func HostName(record string, term int) string { return fmt.Sprintf("%s/hosts/%d", record, term) }

@@ -42,7 +42,8 @@ type attempt struct {
 func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Context, *attempt) error) (flow.Position, error) {
 	a := &attempt{w: w, task: task, journal: &journal{}}
 	a.journal.own = a.own
-	work, end := live(ctx, w.client, task.Options.Silence(), a.journal.close)
+	l := &life{w.client, task.Options.Silence(), a.journal.close, func() *agent.EndError { return w.cancelled(ctx, &task) }}
+	work, end := l.live(ctx)
 	defer end()
 	err := w.guard(func() error { return a.open(work) })
 	if a.tree != nil {
@@ -61,6 +62,15 @@ func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Co
 		err = finishErr // what made the Runner stop
 	}
 	return flow.Position(at), failure(ctx, err)
+}
+
+// cancelled returns why the session of a task was cancelled.
+func (w *Worker) cancelled(ctx context.Context, task *flow.Task) *agent.EndError {
+	reason, err := w.store.Get(context.WithoutCancel(ctx), flow.StopName(task.Record, task.Session))
+	if err != nil { // nobody stopped this agent alone, as far as is known
+		return &agent.EndError{Status: agent.StatusInterrupted, Text: "the run was cancelled"}
+	}
+	return agent.Directive{Reason: string(reason)}.End()
 }
 
 // guard reports a panic of f, which ends the run and not the worker.

@@ -34,22 +34,30 @@ type pulse interface {
 	RecordActivityHeartbeat(ctx context.Context, token []byte, details ...any) error
 }
 
-// live returns the context of an activity's work. It ends when the run is cancelled. When
-// the worker stops or has lost the activity, abandon is called first, so that nothing is
-// recorded about it. A server that does not answer takes the activity away only after
-// silence, so a shorter break does not matter. end must be called; nothing of live runs
-// after it.
-func live(ctx context.Context, p pulse, silence time.Duration, abandon func(error)) (work context.Context, end func()) {
+// A life is what ends the work of an activity.
+type life struct {
+	pulse pulse
+	// silence is how long the server may not answer before it takes the activity away.
+	silence time.Duration
+	// abandon is called when the worker stops or has lost the activity, before the work ends,
+	// so that nothing is recorded about it.
+	abandon func(error)
+	// cancelled returns why the run was cancelled.
+	cancelled func() *agent.EndError
+}
+
+// live returns the context of the work. end must be called; nothing of live runs after it.
+func (l *life) live(ctx context.Context) (work context.Context, end func()) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	over, ended := make(chan struct{}), make(chan struct{})
 	give := func(why error) {
-		abandon(why)
+		l.abandon(why)
 		cancel(why)
 	}
-	stop := func() { cancel(&agent.EndError{Status: agent.StatusInterrupted, Text: "the run was cancelled"}) }
+	stop := func() { cancel(l.cancelled()) }
 	go func() {
 		defer close(ended)
-		interval := min(silence/3, heartbeatMost)
+		interval := min(l.silence/3, heartbeatMost)
 		beat := time.NewTicker(interval)
 		defer beat.Stop()
 		stopping, gone, last := activity.GetWorkerStopChannel(ctx), ctx.Done(), time.Now()
@@ -67,14 +75,14 @@ func live(ctx context.Context, p pulse, silence time.Duration, abandon func(erro
 					give(errLost)
 				}
 			case <-beat.C:
-				err := heartbeat(ctx, p, min(silence/3, heartbeatWait))
+				err := heartbeat(ctx, l.pulse, min(l.silence/3, heartbeatWait))
 				switch {
 				case temporal.IsCanceledError(err):
 					stop()
 					fallthrough
 				case err == nil:
 					last = time.Now()
-				case errors.As(err, new(*serviceerror.NotFound)) || time.Since(last) > silence:
+				case errors.As(err, new(*serviceerror.NotFound)) || time.Since(last) > l.silence:
 					give(errLost)
 				}
 			}

@@ -49,12 +49,13 @@ func TestLife(t *testing.T) {
 			env.SetWorkerStopChannel(stopping)
 			p, abandoned := &beats{errs: c.errs}, make(chan error, 1)
 			life := func(ctx context.Context) error {
-				work, end := live(ctx, p, c.silence, func(why error) {
+				l := &life{p, c.silence, func(why error) {
 					select {
 					case abandoned <- why:
 					default:
 					}
-				})
+				}, func() *agent.EndError { return &agent.EndError{Status: agent.StatusInterrupted} }}
+				work, end := l.live(ctx)
 				defer end()
 				if c.stop {
 					close(stopping)

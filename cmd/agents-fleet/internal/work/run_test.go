@@ -2,7 +2,6 @@ package work_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -22,7 +21,6 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/temporal"
 )
 
 var oneTool = map[string]string{
@@ -181,28 +179,6 @@ func (f *fleet) pid() int {
 	return 0
 }
 
-func TestCancel(t *testing.T) {
-	f := newFleet(t, waiting)
-	f.worker()
-	run := f.submit("go")
-	f.wait(run.GetID(), "the call", callStarted)
-	f.pid()
-	if err := f.client.CancelWorkflow(t.Context(), run.GetID(), ""); err != nil {
-		t.Fatal(err)
-	}
-	var canceled *temporal.CanceledError
-	if err := run.Get(t.Context(), nil); !errors.As(err, &canceled) {
-		t.Errorf("the run ended with %v", err)
-	}
-	events := f.events(run.GetID())
-	if last := events[len(events)-1]; last.Kind != agent.EventEnd || last.Status != agent.StatusInterrupted {
-		t.Errorf("the record:\n%s", f.shown(run.GetID()))
-	}
-	if f.alive() {
-		t.Error("the tool's process is there")
-	}
-}
-
 // A worker that stops kills what it runs and records nothing about it: another one
 // continues the run.
 func TestWorkerStops(t *testing.T) {
@@ -275,23 +251,6 @@ func (f *fleet) update(run client.WorkflowRun, name string, arg any) {
 	}
 	if err != nil {
 		f.t.Fatalf("update %s: %v", name, err)
-	}
-}
-
-func TestQuestion(t *testing.T) {
-	files := maps.Clone(oneTool)
-	files["agent.json"] = agentFile("root", `,"toolDirectory":"tools","permissions":[{"verdict":"ask","tool":"bash_note"}]`)
-	for answer, want := range map[string]string{"allow": "it said noted one", "deny": "a person denied it"} {
-		t.Run(answer, func(t *testing.T) {
-			f := newFleet(t, files)
-			f.worker()
-			run := f.submit("go")
-			q := f.wait(run.GetID(), "the question", func(e agent.Event) bool { return e.Kind == agent.EventQuestion })
-			f.update(run, flow.UpdateReply, flow.Reply{Question: q.Question, Blob: f.blob(answer)})
-			if f.result(run); !strings.Contains(f.shown(run.GetID()), want) {
-				t.Errorf("want %q:\n%s", want, f.shown(run.GetID()))
-			}
-		})
 	}
 }
 
@@ -374,23 +333,6 @@ func TestCancelWithASubagent(t *testing.T) {
 	}
 	if want := []string{"left interrupted", "result", "root interrupted"}; !slices.Equal(ends, want) || f.alive() {
 		t.Errorf("the ends are %q, want %q\n%s", ends, want, f.shown(run.GetID()))
-	}
-}
-
-// The schema of a start replaces that of the agent, and the model is asked again.
-func TestOutputSchema(t *testing.T) {
-	f := newFleet(t, map[string]string{
-		"agent.json":       agentFile("root", ""),
-		"root.script.json": `{"rules":[{"when":{"turn":1},"answer":{"text":"no JSON"}},{"answer":{"text":"{\"n\":1}"}}]}`,
-	})
-	f.worker()
-	run := f.submit("go", func(s *agent.Start, _ *flow.Input) {
-		s.OutputSchema = []byte(`{"type":"object","required":["n"]}`)
-	})
-	out := f.result(run)
-	events := f.events(run.GetID())
-	if last := events[len(events)-1]; out.Status != string(agent.StatusOK) || last.Text != `{"n":1}` {
-		t.Errorf("status %s\n%s", out.Status, f.shown(run.GetID()))
 	}
 }
 

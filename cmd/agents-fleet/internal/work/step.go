@@ -21,7 +21,11 @@ func (w *Worker) step(ctx context.Context, task flow.Task) (next flow.Next, err 
 	next.At, err = w.attempt(ctx, task, func(ctx context.Context, a *attempt) error {
 		if task.End != "" {
 			ended, cancel := context.WithCancelCause(ctx)
-			cancel(&agent.EndError{Status: agent.Status(task.End), Text: cmp.Or(task.Reason, "the run was cancelled")})
+			why := &agent.EndError{Status: agent.Status(task.End), Text: task.Reason}
+			if task.Reason == "" {
+				why = w.cancelled(ctx, &task)
+			}
+			cancel(why)
 			ctx = ended
 		}
 		if !a.begun {
