@@ -34,7 +34,8 @@ type ACPAgent struct {
 	IdleTimeoutSeconds  float64 `json:"idleTimeoutSeconds"`
 
 	passive
-	at Problem // where it is named
+	at       Problem  // where it is named
+	programs []string // the files that it executes
 }
 
 // acp adds an agent of the protocol to n. at is where it is named, and where problems are.
@@ -53,8 +54,12 @@ func (l *loader) acp(n *Node, a ACPAgent, at Problem) {
 	if strings.Contains(a.Command[0], "/") {
 		a.Command[0] = absolute(filepath.Dir(at.File), a.Command[0])
 	}
+	s := a.program(n)
+	a.programs = process.Programs(a.Command, l.serverEnviron(n, s), s.dir)
 	n.add(&a)
 }
+
+func (a *ACPAgent) files() []string { return a.programs }
 
 // program is what a starts, as if it were an MCP server of n.
 func (a *ACPAgent) program(n *Node) *server {

@@ -188,7 +188,7 @@ func (l *loader) python(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
 	s := n.File.Spec
 	opts := python.Options{Timeout: seconds(cmp.Or(c.TimeoutSeconds, s.ToolTimeoutSeconds)), MaxOutput: c.MaxOutputBytes,
 		Environ: l.environ(s.ToolEnv), Env: s.ToolEnv, Dir: n.workDir, SpoolDir: l.opts.Folders.Outputs, Redact: l.redact}
-	if box := n.confinement.box("python", c.Sandbox, false); box != nil {
+	if box := n.box("python", c.Sandbox); box != nil {
 		opts.Sandbox = box
 	}
 	return python.Open(opts), nil
