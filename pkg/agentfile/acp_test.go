@@ -26,7 +26,7 @@ func TestProgramsOfEveryKindAreProtectedAndListed(t *testing.T) {
 			"sandbox":{"write":["."]},"builtinToolboxes":[{"tag":"PythonToolbox"},{"tag":"BashToolbox"}],
 			"extraAgents":[{"tag":"AcpAgent","contents":{"slug":"far","command":["` + other + `/far","` + other + `/far.py"]}}]}}`,
 		"script.json":  `{"rules":[{"answer":{"text":"x"}}]}`,
-		"tools/env.sh": "#!/bin/sh\n[ \"$1\" = run ] || { echo '{\"slug\":\"env\",\"description\":\"\",\"args\":[]}'; exit; }\necho \"$AGENTS_TREE\"\n",
+		"tools/env.sh": "#!/bin/sh\n[ \"$1\" = run ] || { echo '{\"slug\":\"env\",\"description\":\"\",\"args\":[]}'; exit; }\nenv\n",
 	})
 	tree, err := agentfile.Load(t.Context(), filepath.Join(dir, "agent.json"), agentfile.Options{Environ: os.Environ(), WorkDir: dir})
 	if err != nil {

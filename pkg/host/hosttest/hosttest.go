@@ -155,7 +155,7 @@ func Load(t *testing.T, dir string) agentfile.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return agentfile.Options{Keys: keys, Environ: os.Environ(), DescribeTimeout: time.Minute}
+	return agentfile.Options{Keys: keys, Environ: os.Environ(), Describe: agentfile.Describe{Timeout: time.Minute}}
 }
 
 // Host returns a host of the agent in files, which keeps its conversations in memory.
