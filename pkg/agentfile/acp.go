@@ -33,7 +33,6 @@ type ACPAgent struct {
 	StartTimeoutSeconds float64 `json:"startTimeoutSeconds"`
 	IdleTimeoutSeconds  float64 `json:"idleTimeoutSeconds"`
 
-	passive
 	at       Problem  // where it is named
 	programs []string // the files that it executes
 }
