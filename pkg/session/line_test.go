@@ -51,7 +51,9 @@ func fill(v reflect.Value, n *int) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			fill(v.Field(i), n)
+			if v.Type().Field(i).Tag.Get("json") != "-" {
+				fill(v.Field(i), n)
+			}
 		}
 	default:
 		panic(v.Type())

@@ -145,7 +145,7 @@ func Event(s string) agent.Event {
 		Args: `{"a":` + string(inJSON) + `}`, Key: s, Text: "t" + s + s, Error: "e " + s, Code: s,
 		Message: &message, Messages: []agent.Message{message}, Result: &result,
 		System: s, Specs: []agent.ToolSpec{{Name: s, Description: s, Source: s, Schema: inJSON}}, Argv: []string{s},
-		Path: []string{s}, Schema: inJSON, Choices: []string{s},
+		Path: []string{s}, Schema: inJSON, Choices: []string{s}, URL: s,
 		Total: &agent.TotalUsage{Agents: map[string]agent.Usage{s: {}}, Tools: map[string]agent.ToolUsage{s: {Calls: 1}}},
 	}
 }
