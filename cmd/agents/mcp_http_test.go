@@ -122,11 +122,12 @@ func TestMCPServerOverHTTPLeavesNoProcessBehind(t *testing.T) {
 		ctx, drop := context.WithCancel(t.Context())
 		defer drop()
 		answered := make(chan string, 1)
+		begun += 12
+		request := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"root","arguments":{"prompt":"hang"}}}`, begun)
 		go func() {
-			answer, _ := s.post(t, ctx, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"root","arguments":{"prompt":"hang"}}}`)
+			answer, _ := s.post(t, ctx, request)
 			answered <- answer
 		}()
-		begun += 12
 		waitFor(t, func() bool { pids, _ := alive(t, file); return len(pids) == begun })
 		end(drop)
 		if got := <-answered; !strings.Contains(got, want) {
