@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -170,7 +169,11 @@ func (inv *Invocation) replace(args string) {
 // replaceAliases decodes the arguments and renames those that have a name of Spec.Aliases.
 func (inv *Invocation) replaceAliases() error {
 	args, err := inv.Args()
-	if err != nil || !slices.ContainsFunc(slices.Collect(maps.Keys(inv.Spec.Aliases)), func(alias string) bool { return args[alias] != nil }) {
+	used := false
+	for alias := range inv.Spec.Aliases {
+		used = used || args[alias] != nil
+	}
+	if err != nil || !used {
 		return err
 	}
 	doc, err := jsondoc.Parse([]byte(inv.Call.Args), jsondoc.Options{Shallow: true})
