@@ -64,7 +64,7 @@ test:
 
 # What uses the changed libraries or the tag core, with them.
 test-lean: build
-	CGO_ENABLED=0 go test $(BUILDFLAGS) ./cmd/agents/internal/serving ./pkg/provider/... ./pkg/schema/... ./pkg/serve/a2aapi ./pkg/a2aclient
+	CGO_ENABLED=0 go test $(BUILDFLAGS) ./cmd/agents/internal/serving ./pkg/provider/... ./pkg/schema/... ./pkg/edge/a2aapi ./pkg/source/a2aclient
 
 # With MCP servers and clients that others wrote, from npm: see pkg/internal/realmcp.
 test-mcp: build

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agents-exe/agents/pkg/treetest"
+	"github.com/agents-exe/agents/pkg/trial/treetest"
 )
 
 // TestAgentsAndExamplesPassTheirTests runs the tests of this repository as a person

@@ -13,7 +13,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/policy"
-	"github.com/agents-exe/agents/pkg/toolbox/developer"
+	"github.com/agents-exe/agents/pkg/source/toolbox/developer"
 )
 
 // A fileCall is a call of a tool about a file, or a folder that has it.

@@ -16,10 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/schema"
-	"github.com/agents-exe/agents/pkg/tooltest"
-	"github.com/agents-exe/agents/pkg/treetest"
+	"github.com/agents-exe/agents/pkg/source/exectool"
+	"github.com/agents-exe/agents/pkg/trial/tooltest"
+	"github.com/agents-exe/agents/pkg/trial/treetest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

@@ -13,8 +13,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/server"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/work"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
-	"github.com/agents-exe/agents/pkg/filelock"
-	"github.com/agents-exe/agents/pkg/wholefile"
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 )
 
 func (f *fleet) dev(ctx context.Context, o work.Options, keys, listen string) error {

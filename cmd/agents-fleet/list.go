@@ -13,7 +13,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 	"github.com/urfave/cli/v3"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflow/v1"

@@ -13,7 +13,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/agents-exe/agents/pkg/sessionindex"
+	"github.com/agents-exe/agents/pkg/session/sessionindex"
 )
 
 // version is the version of the request.

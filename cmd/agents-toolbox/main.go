@@ -20,10 +20,10 @@ import (
 	"syscall"
 
 	"github.com/agents-exe/agents/pkg/process"
-	"github.com/agents-exe/agents/pkg/toolbox/companion"
-	"github.com/agents-exe/agents/pkg/toolbox/lua"
-	"github.com/agents-exe/agents/pkg/toolbox/lua/interpreter"
-	"github.com/agents-exe/agents/pkg/toolbox/sqlite"
+	"github.com/agents-exe/agents/pkg/source/toolbox/companion"
+	"github.com/agents-exe/agents/pkg/source/toolbox/lua"
+	"github.com/agents-exe/agents/pkg/source/toolbox/lua/interpreter"
+	"github.com/agents-exe/agents/pkg/source/toolbox/sqlite"
 )
 
 // A toolbox is what one argument of the program starts. It returns when in ends.

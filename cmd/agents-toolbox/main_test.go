@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/functool"
-	"github.com/agents-exe/agents/pkg/toolbox/companion"
+	"github.com/agents-exe/agents/pkg/source/functool"
+	"github.com/agents-exe/agents/pkg/source/toolbox/companion"
 )
 
 func TestWrongStarts(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"os"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/toolbox/companion"
-	"github.com/agents-exe/agents/pkg/toolbox/openapi"
+	"github.com/agents-exe/agents/pkg/source/toolbox/companion"
+	"github.com/agents-exe/agents/pkg/source/toolbox/openapi"
 )
 
 func openOpenAPI(ctx context.Context, settings json.RawMessage) (agent.ToolList, io.Closer, error) {

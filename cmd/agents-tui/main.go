@@ -14,7 +14,7 @@ import (
 	"syscall"
 
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/tui"
+	"github.com/agents-exe/agents/pkg/terminal/tui"
 )
 
 // version is the version of the request.

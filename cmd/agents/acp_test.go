@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/acp"
-	"github.com/agents-exe/agents/pkg/jsonrpc"
+	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
 )
 
 // An acpClient is an editor whose agent is `agents acp`.

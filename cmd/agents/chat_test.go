@@ -16,8 +16,8 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
-	"github.com/agents-exe/agents/pkg/remote"
-	"github.com/agents-exe/agents/pkg/tmuxtest"
+	"github.com/agents-exe/agents/pkg/source/remote"
+	"github.com/agents-exe/agents/pkg/trial/tmuxtest"
 )
 
 var _ = flag.Bool("update", false, "write the golden screens")

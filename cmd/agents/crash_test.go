@@ -16,7 +16,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/session"
-	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/agents-exe/agents/pkg/session/transcript"
 )
 
 // crashAt is the environment variable with the number of the step of the

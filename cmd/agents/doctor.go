@@ -25,11 +25,11 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/serving"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/process"
-	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/sandbox"
-	"github.com/agents-exe/agents/pkg/toolbox/companion"
-	"github.com/agents-exe/agents/pkg/toolenv"
+	"github.com/agents-exe/agents/pkg/source/toolbox/companion"
 	"github.com/urfave/cli/v3"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/tmuxtest"
+	"github.com/agents-exe/agents/pkg/trial/tmuxtest"
 )
 
 func init() {

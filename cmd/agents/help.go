@@ -9,7 +9,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/docs"
-	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/leaf/closest"
 	"github.com/urfave/cli/v3"
 )
 

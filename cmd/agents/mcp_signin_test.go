@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agents-exe/agents/pkg/signin/signintest"
-	"github.com/agents-exe/agents/pkg/tmuxtest"
+	"github.com/agents-exe/agents/pkg/source/signin/signintest"
+	"github.com/agents-exe/agents/pkg/trial/tmuxtest"
 )
 
 // remoteAgent is the files of an agent with a server that requires a sign-in and a tool that

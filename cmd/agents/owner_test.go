@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/wsconn"
+	"github.com/agents-exe/agents/pkg/leaf/wsconn"
 )
 
 // A session belongs to the token, or to the local use, that began it: for another token it

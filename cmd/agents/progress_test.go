@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agents-exe/agents/pkg/tmuxtest"
+	"github.com/agents-exe/agents/pkg/trial/tmuxtest"
 )
 
 // progressTree is a tree whose calls come one after another. The tool wait runs until the file

@@ -18,8 +18,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/host"
-	"github.com/agents-exe/agents/pkg/replay"
 	"github.com/agents-exe/agents/pkg/session"
+	"github.com/agents-exe/agents/pkg/trial/replay"
 	"github.com/urfave/cli/v3"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agents-exe/agents/pkg/exectool/runnertest"
+	"github.com/agents-exe/agents/pkg/source/exectool/runnertest"
 )
 
 const (

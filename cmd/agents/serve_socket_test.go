@@ -10,7 +10,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
-	"github.com/agents-exe/agents/pkg/remote"
+	"github.com/agents-exe/agents/pkg/source/remote"
 )
 
 // A server on a socket is found and used by other programs of its user, without a token,

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/remote"
-	"github.com/agents-exe/agents/pkg/wsconn"
+	"github.com/agents-exe/agents/pkg/leaf/wsconn"
+	"github.com/agents-exe/agents/pkg/source/remote"
 )
 
 // servedFiles are an agent that counts in a file, which must not be done twice, waits for

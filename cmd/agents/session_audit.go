@@ -16,8 +16,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/session"
-	"github.com/agents-exe/agents/pkg/termtext"
-	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/agents-exe/agents/pkg/session/transcript"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 	"github.com/urfave/cli/v3"
 )
 

@@ -13,9 +13,9 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/jsondoc"
-	"github.com/agents-exe/agents/pkg/termtext"
-	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
+	"github.com/agents-exe/agents/pkg/session/transcript"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 func sessionCallsCommand(p *program.Env) *cli.Command {

@@ -12,7 +12,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
-	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/agents-exe/agents/pkg/session/transcript"
 	"github.com/urfave/cli/v3"
 )
 

@@ -16,8 +16,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
 	"github.com/agents-exe/agents/cmd/agents/internal/scaffold"
 	"github.com/agents-exe/agents/pkg/channel"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/process"
-	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // start runs the program and returns its exit code.

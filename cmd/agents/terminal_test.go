@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agents-exe/agents/pkg/tmuxtest"
+	"github.com/agents-exe/agents/pkg/trial/tmuxtest"
 )
 
 // openScreen runs a shell command in a new terminal, with `agents` in its PATH and

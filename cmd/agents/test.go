@@ -27,8 +27,8 @@ import (
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/sandbox"
-	"github.com/agents-exe/agents/pkg/termtext"
-	"github.com/agents-exe/agents/pkg/treetest"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
+	"github.com/agents-exe/agents/pkg/trial/treetest"
 	"github.com/urfave/cli/v3"
 )
 

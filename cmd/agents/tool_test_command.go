@@ -11,12 +11,12 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/results"
-	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
-	"github.com/agents-exe/agents/pkg/toolenv"
-	"github.com/agents-exe/agents/pkg/tooltest"
-	"github.com/agents-exe/agents/pkg/treetest"
+	"github.com/agents-exe/agents/pkg/source/exectool"
+	"github.com/agents-exe/agents/pkg/trial/tooltest"
+	"github.com/agents-exe/agents/pkg/trial/treetest"
 	"github.com/urfave/cli/v3"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
-	"github.com/agents-exe/agents/pkg/exectool"
-	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/source/exectool"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 	"github.com/urfave/cli/v3"
 )
 

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/traceid"
+	"github.com/agents-exe/agents/pkg/leaf/traceid"
 )
 
 const (

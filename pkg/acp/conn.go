@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/agents-exe/agents/pkg/jsonrpc"
+	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
 )
 
 const (

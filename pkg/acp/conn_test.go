@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agents-exe/agents/pkg/jsonrpc"
+	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
 )
 
 // pair returns two connected ends; the first is served until the test ends.

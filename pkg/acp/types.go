@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/agents-exe/agents/pkg/jsonrpc"
+	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
 )
 
 // An Implementation names a program.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/leaf/closest"
 )
 
 func budgetNames() []string {

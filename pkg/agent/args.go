@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // Limits of the arguments of one call.

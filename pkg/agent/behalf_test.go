@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/functool"
+	"github.com/agents-exe/agents/pkg/source/functool"
 )
 
 // onBehalf is a tool that runs a model on behalf of its agent.

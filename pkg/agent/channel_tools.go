@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // maxHolderValues limits the values of the schemas of a holder's tools together: compiling them

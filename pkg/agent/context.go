@@ -9,7 +9,7 @@ import (
 	"maps"
 	"reflect"
 
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // MaxContext limits the context of a run, in bytes.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
 	"golang.org/x/sync/errgroup"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/functool"
+	"github.com/agents-exe/agents/pkg/source/functool"
 )
 
 // parrot is a model that needs no server: it calls the tool shout, then answers

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
 	"github.com/google/go-cmp/cmp"
 )
 

@@ -3,7 +3,7 @@ package agent
 import (
 	"slices"
 
-	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
 )
 
 // Redact returns an observer that passes events on to next without the secrets

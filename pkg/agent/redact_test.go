@@ -6,7 +6,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agent/agenttest"
-	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
 	"github.com/google/go-cmp/cmp"
 )
 

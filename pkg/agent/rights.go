@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // Rights say which calls may run: those of an agent, and of every agent below it. A call

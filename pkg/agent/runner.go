@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/redact"
-	"github.com/agents-exe/agents/pkg/traceid"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
+	"github.com/agents-exe/agents/pkg/leaf/traceid"
 )
 
 // A Runner runs an Agent. Its fields have useful zero values and must not be

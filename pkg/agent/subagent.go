@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // promptSchema is the schema of every sub-agent's arguments, and compatSchema that of one

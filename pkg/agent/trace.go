@@ -1,6 +1,6 @@
 package agent
 
-import "github.com/agents-exe/agents/pkg/traceid"
+import "github.com/agents-exe/agents/pkg/leaf/traceid"
 
 // trace makes the tree part of the span that a caller set.
 func (t *tree) trace(traceparent string) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/traceid"
+	"github.com/agents-exe/agents/pkg/leaf/traceid"
 	"github.com/google/go-cmp/cmp"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/leaf/closest"
 )
 
 // The methods of this file turn what came of a step into the event that records

@@ -6,12 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/agents-exe/agents/pkg/acpclient"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/toolname"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
-	"github.com/agents-exe/agents/pkg/toolbox/developer"
-	"github.com/agents-exe/agents/pkg/toolname"
+	"github.com/agents-exe/agents/pkg/source/acpclient"
+	"github.com/agents-exe/agents/pkg/source/toolbox/developer"
 )
 
 // TagACP is the tag of an agent of the Agent Client Protocol, which is a program.

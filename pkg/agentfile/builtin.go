@@ -9,14 +9,14 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/leaf/toolname"
 	"github.com/agents-exe/agents/pkg/sandbox"
-	"github.com/agents-exe/agents/pkg/toolbox/bash"
-	"github.com/agents-exe/agents/pkg/toolbox/developer"
-	"github.com/agents-exe/agents/pkg/toolbox/finish"
-	"github.com/agents-exe/agents/pkg/toolbox/plan"
-	"github.com/agents-exe/agents/pkg/toolbox/python"
-	"github.com/agents-exe/agents/pkg/toolname"
+	"github.com/agents-exe/agents/pkg/source/exectool"
+	"github.com/agents-exe/agents/pkg/source/toolbox/bash"
+	"github.com/agents-exe/agents/pkg/source/toolbox/developer"
+	"github.com/agents-exe/agents/pkg/source/toolbox/finish"
+	"github.com/agents-exe/agents/pkg/source/toolbox/plan"
+	"github.com/agents-exe/agents/pkg/source/toolbox/python"
 )
 
 // A BuiltinToolbox is a toolbox that is part of this program.

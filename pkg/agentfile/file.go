@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/cachefile"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/cachefile"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/schemas"

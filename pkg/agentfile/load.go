@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/cachefile"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/leaf/cachefile"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/prices"
-	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/sandbox"
-	"github.com/agents-exe/agents/pkg/step"
+	"github.com/agents-exe/agents/pkg/source/mcpclient"
+	"github.com/agents-exe/agents/pkg/source/step"
 )
 
 // MaxDepth limits how deep tool directories with agent files are nested.

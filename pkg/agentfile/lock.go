@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/exectool"
-	"github.com/agents-exe/agents/pkg/filelock"
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/source/exectool"
 )
 
 // LockName is the name of the lock file beside a root agent file.

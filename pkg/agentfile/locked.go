@@ -13,9 +13,9 @@ import (
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/exectool"
-	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/source/exectool"
+	"github.com/agents-exe/agents/pkg/source/mcpclient"
 	"golang.org/x/sync/errgroup"
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
-	"github.com/agents-exe/agents/pkg/toolbox/companion"
-	"github.com/agents-exe/agents/pkg/toolbox/lua"
+	"github.com/agents-exe/agents/pkg/source/toolbox/companion"
+	"github.com/agents-exe/agents/pkg/source/toolbox/lua"
 )
 
 // lua opens a LuaToolbox, whose scripts the program agents-toolbox runs. If programs are not

@@ -16,11 +16,11 @@ import (
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/mcpclient"
-	"github.com/agents-exe/agents/pkg/signin"
-	"github.com/agents-exe/agents/pkg/toolbox/companion"
-	"github.com/agents-exe/agents/pkg/toolenv"
-	"github.com/agents-exe/agents/pkg/toolname"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
+	"github.com/agents-exe/agents/pkg/leaf/toolname"
+	"github.com/agents-exe/agents/pkg/source/mcpclient"
+	"github.com/agents-exe/agents/pkg/source/signin"
+	"github.com/agents-exe/agents/pkg/source/toolbox/companion"
 	"golang.org/x/sync/errgroup"
 )
 

@@ -15,7 +15,8 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/httphost"
+	"github.com/agents-exe/agents/pkg/leaf/httphost"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/anthropic"
@@ -26,7 +27,6 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/scripted"
 	"github.com/agents-exe/agents/pkg/provider/textcall"
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
-	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // The values of toolProtocol beside "functions".

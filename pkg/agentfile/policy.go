@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/policy"
+	"github.com/agents-exe/agents/pkg/source/exectool"
 )
 
 // policyTimeout is how long an external policy may take, if it declares no limit.

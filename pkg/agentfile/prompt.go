@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/source/mcpclient"
 )
 
 // A PromptError says that there is no such prompt, and which ones there are.

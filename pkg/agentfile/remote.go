@@ -11,14 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/a2aclient"
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/cachefile"
-	"github.com/agents-exe/agents/pkg/closest"
-	"github.com/agents-exe/agents/pkg/httphost"
-	"github.com/agents-exe/agents/pkg/remote"
+	"github.com/agents-exe/agents/pkg/leaf/cachefile"
+	"github.com/agents-exe/agents/pkg/leaf/closest"
+	"github.com/agents-exe/agents/pkg/leaf/httphost"
+	"github.com/agents-exe/agents/pkg/leaf/toolname"
 	"github.com/agents-exe/agents/pkg/schema"
-	"github.com/agents-exe/agents/pkg/toolname"
+	"github.com/agents-exe/agents/pkg/source/a2aclient"
+	"github.com/agents-exe/agents/pkg/source/remote"
 )
 
 // TagRemote is the tag of an agent that `agents serve` offers elsewhere.

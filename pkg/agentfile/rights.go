@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/leaf/closest"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/policy"
-	"github.com/agents-exe/agents/pkg/toolenv"
 )
 
 // Rights are the rights of the root agent from the cfg file and flags.

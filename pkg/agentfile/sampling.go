@@ -6,12 +6,12 @@ import (
 	"fmt"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/leaf/toolname"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/textcall"
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
-	"github.com/agents-exe/agents/pkg/toolname"
+	"github.com/agents-exe/agents/pkg/source/mcpclient"
 )
 
 // sample asks n's model for an MCP server of n, as an agent of its own: without

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/anthropic"
@@ -16,6 +15,7 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/provider/responses"
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
+	"github.com/agents-exe/agents/pkg/source/mcpclient"
 )
 
 // TestServersSettingsOfAModel: those of the agent file stay the limit.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/agents-exe/agents/pkg/closest"
-	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/leaf/closest"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/sandbox"
-	"github.com/agents-exe/agents/pkg/toolenv"
+	"github.com/agents-exe/agents/pkg/source/exectool"
 )
 
 // A confinement makes the sandboxes of an agent's processes.

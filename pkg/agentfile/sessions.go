@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/session"
-	"github.com/agents-exe/agents/pkg/toolbox/system"
-	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/agents-exe/agents/pkg/session/transcript"
+	"github.com/agents-exe/agents/pkg/source/toolbox/system"
 )
 
 // sessionFolders are the folders whose sessions a SystemToolbox shows.

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/mcpclient"
-	"github.com/agents-exe/agents/pkg/signin"
+	"github.com/agents-exe/agents/pkg/source/mcpclient"
+	"github.com/agents-exe/agents/pkg/source/signin"
 )
 
 // An OAuth says how to sign in to an MCP server. With the zero value a person does, and the

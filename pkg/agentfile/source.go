@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
 )
 
 // A source brings an agent tools, text for its model, or programs that decide about its

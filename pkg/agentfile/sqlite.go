@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/agents-exe/agents/pkg/toolbox/companion"
+	"github.com/agents-exe/agents/pkg/source/toolbox/companion"
 )
 
 // sqlite adds a SqliteToolbox to the servers of n. Its settings have both shapes of agents-exe:

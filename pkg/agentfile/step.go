@@ -9,9 +9,9 @@ import (
 	"runtime"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/exectool"
-	"github.com/agents-exe/agents/pkg/step"
-	"github.com/agents-exe/agents/pkg/toolenv"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
+	"github.com/agents-exe/agents/pkg/source/exectool"
+	"github.com/agents-exe/agents/pkg/source/step"
 )
 
 // stepModel gives the agent of n the program that takes its steps, or says why it cannot.

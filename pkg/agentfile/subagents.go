@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agents-exe/agents/pkg/exectool"
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
+	"github.com/agents-exe/agents/pkg/source/exectool"
 )
 
 // An ExtraAgent is a sub-agent outside the tool directory: an agent file, or with a tag

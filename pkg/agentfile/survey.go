@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/process"
-	"github.com/agents-exe/agents/pkg/toolbox/skills"
+	"github.com/agents-exe/agents/pkg/source/exectool"
+	"github.com/agents-exe/agents/pkg/source/toolbox/skills"
 )
 
 // survey returns what the tree consists of, as far as it can be determined without

@@ -9,11 +9,11 @@ import (
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/mediatype"
+	"github.com/agents-exe/agents/pkg/leaf/mediatype"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/process"
-	"github.com/agents-exe/agents/pkg/toolbox/developer"
-	"github.com/agents-exe/agents/pkg/toolbox/system"
-	"github.com/agents-exe/agents/pkg/toolenv"
+	"github.com/agents-exe/agents/pkg/source/toolbox/developer"
+	"github.com/agents-exe/agents/pkg/source/toolbox/system"
 )
 
 // system opens a SystemToolbox; see developer for the keys.

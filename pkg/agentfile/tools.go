@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/exectool"
-	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
+	"github.com/agents-exe/agents/pkg/leaf/toolname"
 	"github.com/agents-exe/agents/pkg/schema"
-	"github.com/agents-exe/agents/pkg/toolname"
+	"github.com/agents-exe/agents/pkg/source/exectool"
 )
 
 func toolCache(cacheDir string) string { return filepath.Join(cacheDir, "tools") }

@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/exectool"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/source/exectool"
 )
 
 // A watched is the set of an agent's executables that are read again before a turn if they

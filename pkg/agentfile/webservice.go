@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/httphost"
+	"github.com/agents-exe/agents/pkg/leaf/httphost"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
-	"github.com/agents-exe/agents/pkg/toolbox/companion"
-	"github.com/agents-exe/agents/pkg/toolenv"
+	"github.com/agents-exe/agents/pkg/source/toolbox/companion"
 )
 
 // webServiceStart is how long a toolbox may take to fetch and read its document.

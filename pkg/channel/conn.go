@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // A Conn is the holder's side of a channel. Its methods are safe for concurrent use.

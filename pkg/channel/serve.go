@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // A Server runs one agent for the holder at the other end of In and Out.

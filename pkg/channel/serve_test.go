@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/functool"
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/source/functool"
 )
 
 // A holder is the other end of a Server, played by a test.

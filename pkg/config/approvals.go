@@ -13,9 +13,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/filelock"
-	"github.com/agents-exe/agents/pkg/jsondoc"
-	"github.com/agents-exe/agents/pkg/wholefile"
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 )
 
 // An Approval is a kind of call that a person has allowed beforehand.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // Environment variables. A flag wins over them, and they win over a cfg file. An empty

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agents-exe/agents/pkg/jsondoc"
-	"github.com/agents-exe/agents/pkg/wholefile"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 )
 
 // OwnKeys is the keys file in the folder of the user's own configuration, "" if

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // A Key is an entry of a keys file.

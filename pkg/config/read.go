@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agents-exe/agents/pkg/closest"
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/closest"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // maxBytes and maxDepth limit a keys file and a cfg file.

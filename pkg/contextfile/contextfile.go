@@ -19,9 +19,9 @@ import (
 	"path/filepath"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 	"github.com/agents-exe/agents/pkg/process"
-	"github.com/agents-exe/agents/pkg/toolenv"
-	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
 const (

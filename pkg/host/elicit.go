@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/source/mcpclient"
 )
 
 // Elicit asks the question of an MCP server as a question of the run: see

@@ -12,8 +12,8 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
 	"github.com/agents-exe/agents/pkg/policy"
-	"github.com/agents-exe/agents/pkg/redact"
 	"github.com/agents-exe/agents/pkg/schema"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/httphost"
+	"github.com/agents-exe/agents/pkg/leaf/httphost"
 )
 
 // Limits of an HTTP sink.

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 // JSONLines writes every event as one line: the JSON object of agent.Event.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/termtext"
-	"github.com/agents-exe/agents/pkg/traceid"
+	"github.com/agents-exe/agents/pkg/leaf/traceid"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 // The JSON encoding of OTLP traces, as far as it is used here:

@@ -7,8 +7,8 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agent/agenttest"
-	"github.com/agents-exe/agents/pkg/redact"
-	"github.com/agents-exe/agents/pkg/view"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
+	"github.com/agents-exe/agents/pkg/terminal/view"
 )
 
 func TestNoKeyReachesASink(t *testing.T) {

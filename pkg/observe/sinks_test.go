@@ -12,8 +12,8 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agent/agenttest"
-	"github.com/agents-exe/agents/pkg/termtext"
-	"github.com/agents-exe/agents/pkg/view"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
+	"github.com/agents-exe/agents/pkg/terminal/view"
 	"github.com/google/go-cmp/cmp"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/termtext"
-	"github.com/agents-exe/agents/pkg/traceid"
+	"github.com/agents-exe/agents/pkg/leaf/traceid"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 // TraceOptions set where spans go.

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/termtext"
-	"github.com/agents-exe/agents/pkg/toolname"
+	"github.com/agents-exe/agents/pkg/leaf/toolname"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 // Transcripts writes each conversation as plain text to a file of its own, those of

@@ -13,7 +13,7 @@ import (
 	"syscall"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // parsed is what the rules have made of the arguments of a call.

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/cachefile"
+	"github.com/agents-exe/agents/pkg/leaf/cachefile"
 	"github.com/agents-exe/agents/pkg/process"
 	"golang.org/x/sys/unix"
 )

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/httphost"
+	"github.com/agents-exe/agents/pkg/leaf/httphost"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // maxProblems is how many errors and how many warnings of a file are listed one by

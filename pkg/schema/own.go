@@ -3,7 +3,7 @@ package schema
 import (
 	"sync"
 
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // An Own checks files against a schema that is part of the program. Compiling a large

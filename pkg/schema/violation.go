@@ -14,8 +14,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
-	"github.com/agents-exe/agents/pkg/closest"
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/closest"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // A Violation is one rule that a document breaks at one place.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/filelock"
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
 )
 
 // Copy writes events to a new journal and closes it. It rejects events that are not a

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/agents-exe/agents/pkg/wholefile"
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 )
 
 // A disk makes all changes to files, and lets tests make them fail.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/filelock"
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
 )
 
 // How long lock waits for a lock whose process has ended: a child that was just being

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/filelock"
-	"github.com/agents-exe/agents/pkg/wholefile"
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 )
 
 // A Past is the state of a session when its journal is opened.

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/wholefile"
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 )
 
 // readBytes is how much of a file is read at once.

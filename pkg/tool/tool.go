@@ -30,7 +30,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/functool"
+	"github.com/agents-exe/agents/pkg/source/functool"
 )
 
 // Exit codes.

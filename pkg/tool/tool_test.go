@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/exectool"
+	"github.com/agents-exe/agents/pkg/source/exectool"
 	"github.com/agents-exe/agents/pkg/tool"
 )
 

@@ -25,7 +25,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // maxDepth limits the nesting of flow collections before they are parsed: the parser is

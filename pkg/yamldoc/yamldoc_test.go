@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/yamldoc"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
-	"github.com/agents-exe/agents/pkg/remote"
+	"github.com/agents-exe/agents/pkg/source/remote"
 )
 
 func main() {

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/step"
-	"github.com/agents-exe/agents/pkg/toolbox/bash"
-	"github.com/agents-exe/agents/pkg/toolbox/finish"
+	"github.com/agents-exe/agents/pkg/source/step"
+	"github.com/agents-exe/agents/pkg/source/toolbox/bash"
+	"github.com/agents-exe/agents/pkg/source/toolbox/finish"
 )
 
 // biggest is an agent without a model. It keeps nothing between its steps.

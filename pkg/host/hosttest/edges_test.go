@@ -21,16 +21,16 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agents-exe/agents/pkg/acp"
-	"github.com/agents-exe/agents/pkg/acpserver"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
+	"github.com/agents-exe/agents/pkg/edge/a2aapi"
+	"github.com/agents-exe/agents/pkg/edge/acpserver"
+	"github.com/agents-exe/agents/pkg/edge/mcpserver"
+	"github.com/agents-exe/agents/pkg/edge/openaiapi"
+	"github.com/agents-exe/agents/pkg/edge/serve"
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/host/hosttest"
-	"github.com/agents-exe/agents/pkg/mcpserver"
-	"github.com/agents-exe/agents/pkg/serve"
-	"github.com/agents-exe/agents/pkg/serve/a2aapi"
-	"github.com/agents-exe/agents/pkg/serve/openaiapi"
-	"github.com/agents-exe/agents/pkg/wsconn"
+	"github.com/agents-exe/agents/pkg/leaf/wsconn"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,7 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/session"
-	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/agents-exe/agents/pkg/session/transcript"
 )
 
 // load returns the one tool of an agent file that has the toolbox, in a new folder with files.

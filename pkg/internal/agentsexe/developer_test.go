@@ -13,8 +13,8 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/schema"
-	"github.com/agents-exe/agents/pkg/toolbox/developer"
-	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/agents-exe/agents/pkg/session/transcript"
+	"github.com/agents-exe/agents/pkg/source/toolbox/developer"
 )
 
 // A call is a recorded one.

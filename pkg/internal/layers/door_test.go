@@ -86,20 +86,34 @@ func TestThePageNamesEveryPackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range list(t) {
-		name, ok := strings.CutPrefix(relative(p.ImportPath), "pkg/")
-		if name, _, _ = strings.Cut(name, "/"); p.ours() && ok && !strings.Contains(string(text), "`"+name+"`") {
-			t.Errorf("pkg/README.md does not name %s", name)
+		path, ok := strings.CutPrefix(relative(p.ImportPath), "pkg/")
+		parts := strings.Split(path, "/")
+		name := parts[0]
+		if slices.Contains([]string{"edge", "leaf", "source", "terminal", "trial"}, name) && len(parts) > 1 {
+			name = parts[1]
+		}
+		if p.ours() && ok && !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("pkg/README.md does not name %s", path)
+		}
+	}
+}
+
+// TestLeavesImportNothing: what is in the folder leaf is on the lowest floor.
+func TestLeavesImportNothing(t *testing.T) {
+	for _, r := range rules {
+		if strings.HasPrefix(r.path, "pkg/leaf/") && (r.floor != 0 || len(r.beside) > 0) {
+			t.Errorf("%s is on floor %d, want 0", r.path, r.floor)
 		}
 	}
 }
 
 // edges are the packages that translate a protocol.
-var edges = []string{"pkg/acpserver", "pkg/channel", "pkg/mcpserver", "pkg/serve", "pkg/serve/a2aapi", "pkg/serve/openaiapi", "pkg/wsconn"}
+var edges = []string{"pkg/edge/acpserver", "pkg/channel", "pkg/edge/mcpserver", "pkg/edge/serve", "pkg/edge/a2aapi", "pkg/edge/openaiapi", "pkg/leaf/wsconn"}
 
 // TestEdgesOnlyTranslate: what an edge knew of agent files, sessions on disk, rules,
 // configuration or sources of tools, another would do in another way.
 func TestEdgesOnlyTranslate(t *testing.T) {
-	inner := []string{"pkg/agentfile", "pkg/config", "pkg/exectool", "pkg/host", "pkg/mcpclient", "pkg/policy", "pkg/sandbox", "pkg/session", "pkg/step", "pkg/tool", "pkg/acpclient"}
+	inner := []string{"pkg/agentfile", "pkg/config", "pkg/source/exectool", "pkg/host", "pkg/source/mcpclient", "pkg/policy", "pkg/sandbox", "pkg/session", "pkg/source/step", "pkg/tool", "pkg/source/acpclient"}
 	found := 0
 	for _, p := range list(t) {
 		from := relative(p.ImportPath)
@@ -108,7 +122,7 @@ func TestEdgesOnlyTranslate(t *testing.T) {
 		}
 		found++
 		for _, imported := range p.Imports {
-			if to := relative(imported); slices.Contains(inner, to) || strings.HasPrefix(to, "pkg/toolbox/") {
+			if to := relative(imported); slices.Contains(inner, to) || strings.HasPrefix(to, "pkg/source/toolbox/") {
 				t.Errorf("%s imports %s", from, to)
 			}
 		}

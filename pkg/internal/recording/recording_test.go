@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agents-exe/agents/pkg/tmuxtest"
+	"github.com/agents-exe/agents/pkg/trial/tmuxtest"
 )
 
 var update = flag.Bool("update", false, "write docs/recording.svg")

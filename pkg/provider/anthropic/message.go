@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
-	"github.com/agents-exe/agents/pkg/redact"
 )
 
 type encoder struct {

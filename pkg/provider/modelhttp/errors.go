@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/httphost"
-	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/leaf/httphost"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
 )
 
 const (

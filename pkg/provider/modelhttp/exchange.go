@@ -18,8 +18,8 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/httphost"
-	"github.com/agents-exe/agents/pkg/redact"
+	"github.com/agents-exe/agents/pkg/leaf/httphost"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
 )
 
 // drainTime is how long the end of the response may take after [DONE]. A response

@@ -34,7 +34,7 @@ import (
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/loosejson"
+	"github.com/agents-exe/agents/pkg/leaf/loosejson"
 	"github.com/agents-exe/agents/pkg/provider/textcall"
 )
 

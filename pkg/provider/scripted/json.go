@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agents-exe/agents/pkg/closest"
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/closest"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // maxProblems is how many problems are reported one by one.

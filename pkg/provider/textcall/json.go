@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/loosejson"
+	"github.com/agents-exe/agents/pkg/leaf/loosejson"
 )
 
 // JSON is the Dialect in which each call is a block ```json with {"tool": NAME, "args":

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/agents-exe/agents/pkg/loosejson"
+	"github.com/agents-exe/agents/pkg/leaf/loosejson"
 )
 
 func (r *reader) to(i int) {

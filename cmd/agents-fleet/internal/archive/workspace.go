@@ -17,9 +17,9 @@ import (
 	"sync"
 
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
-	"github.com/agents-exe/agents/pkg/filelock"
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 	"github.com/agents-exe/agents/pkg/process"
-	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/server"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/traceid"
 	"github.com/agents-exe/agents/pkg/observe"
-	"github.com/agents-exe/agents/pkg/traceid"
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/traceid"
 	"github.com/agents-exe/agents/pkg/observe"
-	"github.com/agents-exe/agents/pkg/traceid"
 	"go.temporal.io/sdk/interceptor"
 )
 

@@ -15,8 +15,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/filelock"
-	"github.com/agents-exe/agents/pkg/wholefile"
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 )
 
 // A folder is a Store in a folder, for the processes of one host or, over NFS, of several.

@@ -15,9 +15,9 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/form"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/filelock"
-	"github.com/agents-exe/agents/pkg/mcpclient"
-	"github.com/agents-exe/agents/pkg/toolenv"
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
+	"github.com/agents-exe/agents/pkg/source/mcpclient"
 )
 
 // A Person is the person at a terminal who answers the questions of a run and its MCP

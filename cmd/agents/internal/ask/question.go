@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/source/mcpclient"
 )
 
 func (h *Person) answer(ctx context.Context, q agent.Event) (json.RawMessage, error) {

@@ -17,9 +17,9 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/host"
+	"github.com/agents-exe/agents/pkg/leaf/toolname"
 	"github.com/agents-exe/agents/pkg/schema"
-	"github.com/agents-exe/agents/pkg/termtext"
-	"github.com/agents-exe/agents/pkg/toolname"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 // Find returns the tool that a name or a path means, and the tree that is loaded

@@ -12,10 +12,10 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/leaf/wsconn"
 	"github.com/agents-exe/agents/pkg/observe"
-	"github.com/agents-exe/agents/pkg/remote"
-	"github.com/agents-exe/agents/pkg/termtext"
-	"github.com/agents-exe/agents/pkg/wsconn"
+	"github.com/agents-exe/agents/pkg/source/remote"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 // listTime limits the question to a server for its runs.

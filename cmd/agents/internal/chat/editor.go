@@ -12,10 +12,10 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/acp"
-	"github.com/agents-exe/agents/pkg/acpserver"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/edge/acpserver"
 	"github.com/agents-exe/agents/pkg/host"
-	"github.com/agents-exe/agents/pkg/jsonrpc"
+	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
 	"github.com/agents-exe/agents/pkg/session"
 )
 

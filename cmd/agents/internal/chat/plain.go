@@ -17,8 +17,8 @@ import (
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/process"
-	"github.com/agents-exe/agents/pkg/termtext"
-	"github.com/agents-exe/agents/pkg/view"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
+	"github.com/agents-exe/agents/pkg/terminal/view"
 )
 
 // plain holds the conversation without control sequences: a line is a message, and the

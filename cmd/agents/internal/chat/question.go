@@ -7,7 +7,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 // question answers a question of the run. It is withdrawn when its call ends, for

@@ -19,7 +19,7 @@ import (
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/process"
-	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 // tickEvery is how often the elapsed times are redrawn.

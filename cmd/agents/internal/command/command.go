@@ -12,8 +12,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/closest"
-	"github.com/agents-exe/agents/pkg/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/closest"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/urfave/cli/v3"
 )
 

@@ -19,8 +19,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/leaf/toolname"
 	"github.com/agents-exe/agents/pkg/provider/openai"
-	"github.com/agents-exe/agents/pkg/toolname"
 	"github.com/urfave/cli/v3"
 )
 

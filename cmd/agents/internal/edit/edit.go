@@ -15,7 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 type Action int

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 // A Screen is a terminal with output that stays and, below it, lines that are redrawn.

@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
-	"github.com/agents-exe/agents/pkg/mcpclient"
-	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/source/mcpclient"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 // Limits of a question of a server. A question beyond them is declined.

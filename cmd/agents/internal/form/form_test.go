@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/agents-exe/agents/pkg/mcpclient"
+	"github.com/agents-exe/agents/pkg/source/mcpclient"
 )
 
 // interviewed asks q of somebody who types the lines, and returns the answer and

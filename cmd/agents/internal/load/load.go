@@ -19,11 +19,11 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/mcpclient"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
-	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/source/mcpclient"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 type Tree struct {

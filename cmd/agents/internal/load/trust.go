@@ -16,8 +16,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/exectool"
-	"github.com/agents-exe/agents/pkg/wholefile"
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
+	"github.com/agents-exe/agents/pkg/source/exectool"
 )
 
 // Files that a person did not name, but that were found through a cfg file or in the

@@ -14,7 +14,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/provider/openai"
-	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 	"golang.org/x/term"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/agents-exe/agents/pkg/jsondoc"
-	"github.com/agents-exe/agents/pkg/termtext"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 func Plural(n int, word string) string {

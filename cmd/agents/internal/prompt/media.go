@@ -10,7 +10,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/mediatype"
+	"github.com/agents-exe/agents/pkg/leaf/mediatype"
 )
 
 // maxMedia limits the attachments of a prompt together, in bytes.

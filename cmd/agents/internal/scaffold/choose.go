@@ -12,7 +12,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/httphost"
+	"github.com/agents-exe/agents/pkg/leaf/httphost"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/urfave/cli/v3"
 )

@@ -16,7 +16,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
-	"github.com/agents-exe/agents/pkg/closest"
+	"github.com/agents-exe/agents/pkg/leaf/closest"
 	"github.com/agents-exe/agents/tools"
 	"github.com/urfave/cli/v3"
 )

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/servers"
-	"github.com/agents-exe/agents/pkg/mcpserver"
-	"github.com/agents-exe/agents/pkg/serve"
+	"github.com/agents-exe/agents/pkg/edge/mcpserver"
+	"github.com/agents-exe/agents/pkg/edge/serve"
 )
 
 // TestDefaultsAreThoseOfTheServers: `agents` shows them without linking the servers.

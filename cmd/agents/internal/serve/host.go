@@ -18,8 +18,8 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/servers"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/edge/serve"
 	"github.com/agents-exe/agents/pkg/host"
-	"github.com/agents-exe/agents/pkg/serve"
 	"github.com/agents-exe/agents/pkg/session"
 )
 

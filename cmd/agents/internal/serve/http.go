@@ -17,9 +17,9 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/mcpserver"
-	"github.com/agents-exe/agents/pkg/remote"
-	"github.com/agents-exe/agents/pkg/wsconn"
+	"github.com/agents-exe/agents/pkg/edge/mcpserver"
+	"github.com/agents-exe/agents/pkg/leaf/wsconn"
+	"github.com/agents-exe/agents/pkg/source/remote"
 )
 
 // An address is where a server listens, and who may use it.

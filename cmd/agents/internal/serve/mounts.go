@@ -6,10 +6,10 @@ import (
 	"slices"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/mcpserver"
-	"github.com/agents-exe/agents/pkg/serve"
-	"github.com/agents-exe/agents/pkg/serve/a2aapi"
-	"github.com/agents-exe/agents/pkg/serve/openaiapi"
+	"github.com/agents-exe/agents/pkg/edge/a2aapi"
+	"github.com/agents-exe/agents/pkg/edge/mcpserver"
+	"github.com/agents-exe/agents/pkg/edge/openaiapi"
+	"github.com/agents-exe/agents/pkg/edge/serve"
 	"github.com/agents-exe/agents/pkg/session"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
-	"github.com/agents-exe/agents/pkg/mcpserver"
-	"github.com/agents-exe/agents/pkg/mediatype"
+	"github.com/agents-exe/agents/pkg/edge/mcpserver"
+	"github.com/agents-exe/agents/pkg/leaf/mediatype"
 )
 
 // maxFile is how long a file is that is a resource or a message.

@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agentfile"
-	"github.com/agents-exe/agents/pkg/jsondoc"
-	"github.com/agents-exe/agents/pkg/mcpserver"
-	"github.com/agents-exe/agents/pkg/toolenv"
+	"github.com/agents-exe/agents/pkg/edge/mcpserver"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 )
 
 // agentFiles are the agent files of the trees as resources, by slug.

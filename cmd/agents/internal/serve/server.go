@@ -24,12 +24,12 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/edge/mcpserver"
 	"github.com/agents-exe/agents/pkg/host"
-	"github.com/agents-exe/agents/pkg/mcpclient"
-	"github.com/agents-exe/agents/pkg/mcpserver"
+	"github.com/agents-exe/agents/pkg/leaf/toolname"
 	"github.com/agents-exe/agents/pkg/observe"
-	"github.com/agents-exe/agents/pkg/termtext"
-	"github.com/agents-exe/agents/pkg/toolname"
+	"github.com/agents-exe/agents/pkg/source/mcpclient"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 // A service is an MCP server with the trees that it serves.

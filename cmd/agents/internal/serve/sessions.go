@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
-	"github.com/agents-exe/agents/pkg/mcpserver"
+	"github.com/agents-exe/agents/pkg/edge/mcpserver"
 	"github.com/agents-exe/agents/pkg/session"
-	"github.com/agents-exe/agents/pkg/transcript"
+	"github.com/agents-exe/agents/pkg/session/transcript"
 )
 
 // maxServed is the size limit of a session that a client reads, in bytes.

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/edge/serve"
 	"github.com/agents-exe/agents/pkg/host"
-	"github.com/agents-exe/agents/pkg/serve"
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 	"github.com/agents-exe/agents/pkg/session"
-	"github.com/agents-exe/agents/pkg/wholefile"
 )
 
 // A note is what a server needs to know about a run that an earlier one left. It is a file

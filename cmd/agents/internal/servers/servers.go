@@ -10,7 +10,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 )
 
-// The defaults of the flags. They are those of packages pkg/serve and pkg/mcpserver, which
+// The defaults of the flags. They are those of packages pkg/edge/serve and pkg/edge/mcpserver, which
 // `agents` does not link.
 const (
 	DefaultRuns        = 64

@@ -10,9 +10,9 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 	"github.com/agents-exe/agents/pkg/session"
-	"github.com/agents-exe/agents/pkg/transcript"
-	"github.com/agents-exe/agents/pkg/wholefile"
+	"github.com/agents-exe/agents/pkg/session/transcript"
 )
 
 // Imported removes from the events of a foreign session what would have an effect here: the

@@ -21,12 +21,12 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
-	"github.com/agents-exe/agents/pkg/markdown"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/observe"
-	"github.com/agents-exe/agents/pkg/redact"
-	"github.com/agents-exe/agents/pkg/termtext"
-	"github.com/agents-exe/agents/pkg/toolenv"
-	"github.com/agents-exe/agents/pkg/view"
+	"github.com/agents-exe/agents/pkg/terminal/markdown"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
+	"github.com/agents-exe/agents/pkg/terminal/view"
 	"github.com/urfave/cli/v3"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/view"
+	"github.com/agents-exe/agents/pkg/terminal/view"
 )
 
 // A panic in what shows the end of a run is an error of the output, and one in a log a warning:

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/serve"
-	"github.com/agents-exe/agents/pkg/wsconn"
+	"github.com/agents-exe/agents/pkg/edge/serve"
+	"github.com/agents-exe/agents/pkg/leaf/wsconn"
 )
 
 // An answer has so many pieces, one at each interval.

@@ -1,0 +1,498 @@
+package exectool
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/channel"
+	"github.com/agents-exe/agents/pkg/leaf/toolname"
+)
+
+// Limits of a description.
+const (
+	MaxDescriptionBytes = 1 << 20
+	MaxArgs             = 500
+	MaxEnum             = 1000
+	MaxLocks            = 100
+	MaxTimeout          = 7 * 24 * time.Hour
+)
+
+// A Description is what an executable says of itself when it is run as
+// `<tool> describe`.
+type Description struct {
+	// Slug is the tool's name: letters, digits, _ and -.
+	Slug        string
+	Description string
+	// Args are in the order of the command line.
+	Args []Arg
+	// Empty replaces a result of exactly zero bytes, if it is not empty.
+	Empty string
+	// MediaType says that stdout is data of this MIME type; empty: text.
+	MediaType string
+
+	// Effects is what the tool declares, "" if it declares nothing.
+	Effects agent.Effects
+	// Locks may hold "{arg}" for the value of an argument.
+	Locks []string
+	// Task is agent.TaskRequired if MCP clients can call the tool only as a task, otherwise "".
+	Task string
+	// Timeout is the tool's own time limit, 0 if it names none.
+	Timeout time.Duration
+	// Deadline is the time that a run of an agent which speaks the channel may take,
+	// 0 if it names none.
+	Deadline time.Duration
+	// Examples are calls that `agents tool test` tries, unread: package tooltest knows them.
+	Examples []json.RawMessage
+	// Channel is the version of the channel that the tool speaks when it is run as
+	// `<tool> run --channel`; 0 if it does not, or if that version is not known.
+	Channel int
+	// Context says that the tool uses the context of the run, so that it also gets it
+	// behind a Runner.
+	Context bool
+	// SessionJSON says that the tool reads the session: see Options.SessionJSON.
+	SessionJSON bool
+	// Input is the JSON Schema of all arguments, which are then one JSON object that
+	// Command passes on standard input, and not Args; nil where there is none.
+	Input json.RawMessage
+}
+
+// An Arg is an argument of a tool.
+type Arg struct {
+	Name        string
+	Description string
+	// Type is free text for people and models: "hostname|ip4".
+	Type string
+	// Backing is the type in the JSON Schema: string, integer, number,
+	// boolean, array or object.
+	Backing string
+	// Optional is arity "optional"; otherwise it is "single".
+	Optional bool
+	Mode     Mode
+	// AllowDash permits values that look like options in the modes
+	// positional and dashdashspace.
+	AllowDash bool
+	// Enum, Default and Items are as in JSON Schema: compact JSON, nil if
+	// absent.
+	Enum, Default, Items json.RawMessage
+}
+
+// A Mode says how a value reaches the tool.
+type Mode string
+
+// The modes.
+const (
+	Positional    Mode = "positional"    // VALUE
+	DashDashSpace Mode = "dashdashspace" // --NAME VALUE
+	DashDashEqual Mode = "dashdashequal" // --NAME=VALUE
+	Stdin         Mode = "stdin"         // on standard input
+)
+
+// parser reads a description and collects what is odd but no error.
+type parser struct {
+	notes []string
+}
+
+func (p *parser) note(format string, args ...any) {
+	p.notes = append(p.notes, fmt.Sprintf(format, args...))
+}
+
+// ParseDescription reads what `<tool> describe` printed: one JSON object, with
+// white space before and after it and nothing else, at most
+// MaxDescriptionBytes. The notes are for the tool's author: unknown fields,
+// defaults that were taken, unusual names. An error names the field, or the
+// argument and the field, and what is valid there.
+func ParseDescription(data []byte) (*Description, []string, error) {
+	if len(data) > MaxDescriptionBytes {
+		return nil, nil, fmt.Errorf("the description is longer than %d bytes", MaxDescriptionBytes)
+	}
+	obj, err := parseObject(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &parser{}
+	d, err := p.description(obj)
+	if err != nil {
+		return nil, nil, err
+	}
+	return d, p.notes, nil
+}
+
+func (p *parser) description(obj *object) (*Description, error) {
+	d := &Description{}
+	err := firstError(
+		func() error { return obj.text("slug", true, &d.Slug) },
+		func() error { return checkSlug(d.Slug) },
+		func() error { return obj.text("description", true, &d.Description) },
+		func() error { return p.args(obj, d) },
+		func() error { return p.emptyResult(obj, d) },
+		func() error { return p.mediaType(obj, d) },
+		func() error { return p.effects(obj, d) },
+		func() error { return p.locks(obj, d) },
+		func() error { return p.task(obj, d) },
+		func() error { return p.timeout(obj, d) },
+		func() error { return p.channel(obj, d) },
+		func() error { return p.deadline(obj, d) },
+		func() error { return p.input(obj, d) },
+		func() error { return obj.value("context", false, "true or false", &d.Context) },
+		func() error { return obj.value("session-json", false, "true or false", &d.SessionJSON) },
+		func() error { return obj.value("examples", false, "an array of objects", &d.Examples) },
+	)
+	if err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(d.Description) == "" {
+		p.note("the description is empty: a model cannot know what the tool is for")
+	}
+	if len(toolname.Join("bash", d.Slug)) != len("bash_")+len(d.Slug) {
+		p.note("the slug is long: the model sees %s", toolname.Join("bash", d.Slug))
+	}
+	obj.take("$schema") // for editors
+	for _, key := range obj.unused() {
+		p.note("unknown field %q is ignored", key)
+	}
+	return d, nil
+}
+
+func (p *parser) input(obj *object, d *Description) error {
+	d.Input = obj.compact("input-schema")
+	var schema struct{ Type string }
+	if d.Input != nil && (json.Unmarshal(d.Input, &schema) != nil || schema.Type != "object") {
+		return errors.New(`input-schema must be a JSON Schema with "type": "object"`)
+	}
+	return nil
+}
+
+// firstError runs the steps up to the first that fails.
+func firstError(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkSlug(slug string) error {
+	if !toolname.Valid(slug) {
+		return fmt.Errorf("slug %q: only letters, digits, _ and - are valid, and at least one of them", slug)
+	}
+	return nil
+}
+
+func (p *parser) args(obj *object, d *Description) error {
+	var list []json.RawMessage
+	if err := obj.value("args", true, "an array", &list); err != nil {
+		return fmt.Errorf("%w ([] if the tool takes no arguments)", err)
+	}
+	if len(list) > MaxArgs {
+		return fmt.Errorf("args: %d arguments; the limit is %d", len(list), MaxArgs)
+	}
+	seen := make(map[string]bool, len(list))
+	for i, raw := range list {
+		arg, err := p.arg(raw, i)
+		if err != nil {
+			return err
+		}
+		if seen[arg.Name] {
+			return fmt.Errorf("args: %q is there twice", arg.Name)
+		}
+		seen[arg.Name] = true
+		d.Args = append(d.Args, arg)
+	}
+	return nil
+}
+
+// arg reads one argument. Errors name it, or its place while it has no name.
+func (p *parser) arg(raw json.RawMessage, i int) (Arg, error) {
+	var a Arg
+	obj, err := parseObject(raw)
+	if err != nil {
+		return a, fmt.Errorf("args: number %d: %w", i+1, err)
+	}
+	if err := obj.text("name", true, &a.Name); err != nil {
+		return a, fmt.Errorf("args: number %d: %w", i+1, err)
+	}
+	err = firstError(
+		func() error { return p.argName(a.Name) },
+		func() error { return obj.text("description", true, &a.Description) },
+		func() error { return obj.text("type", false, &a.Type) },
+		func() error { return p.argKind(obj, &a) },
+		func() error { return obj.value("allow_dash", false, "true or false", &a.AllowDash) },
+		func() error { return p.argSchema(obj, &a) },
+	)
+	if err != nil {
+		return a, fmt.Errorf("argument %q: %w", a.Name, err)
+	}
+	switch takesAnything := a.Mode == DashDashEqual || a.Mode == Stdin; {
+	case takesAnything && a.AllowDash:
+		p.note("argument %q: allow_dash has no meaning in mode %s, which takes anything", a.Name, a.Mode)
+	case !takesAnything && !a.AllowDash && a.isFreeText():
+		p.note("argument %q: in mode %s a text that looks like an option is refused; dashdashequal and stdin take anything", a.Name, a.Mode)
+	}
+	for _, key := range obj.unused() {
+		p.note("argument %q: unknown field %q is ignored", a.Name, key)
+	}
+	return a, nil
+}
+
+// isFreeText guesses from the type whether values are whatever a model writes,
+// rather than names of something.
+func (a *Arg) isFreeText() bool {
+	if a.Backing != "string" || a.Enum != nil {
+		return false
+	}
+	kind := strings.ToLower(a.Type)
+	for _, word := range []string{"text", "string", "prompt", "message", "question", "query", "pattern", "regex", "markdown"} {
+		if strings.Contains(kind, word) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *parser) argName(name string) error {
+	if name == "" || len(name) > 256 {
+		return fmt.Errorf("name: its length must be 1 to 256 bytes")
+	}
+	for _, r := range name {
+		if r < 0x20 || r == 0x7f {
+			return fmt.Errorf("name: it holds the control character %U", r)
+		}
+	}
+	plain := strings.ReplaceAll(name, ".", "_")
+	if !toolname.Valid(plain) || len(name) > toolname.Max || name[0] == '-' {
+		p.note("argument %q: a name that not every model accepts; letters, digits, _ and - (not at the beginning), at most %d, are safe", name, toolname.Max)
+	}
+	return nil
+}
+
+// argKind reads backing_type, arity and mode, and takes the defaults where
+// they are missing.
+func (p *parser) argKind(obj *object, a *Arg) error {
+	required := true
+	if err := obj.value("required", false, "true or false", &required); err != nil {
+		return err
+	}
+	if err := p.choice(obj, a.Name, "backing_type", "string", &a.Backing,
+		"string", "integer", "number", "boolean", "array", "object"); err != nil {
+		return err
+	}
+	var arity string
+	def := "single"
+	if !required {
+		def = "optional"
+	}
+	if err := p.choice(obj, a.Name, "arity", def, &arity, "single", "optional"); err != nil {
+		return err
+	}
+	a.Optional = arity == "optional"
+	var mode string
+	err := p.choice(obj, a.Name, "mode", string(Positional), &mode,
+		string(Positional), string(DashDashSpace), string(DashDashEqual), string(Stdin))
+	a.Mode = Mode(mode)
+	return err
+}
+
+func (p *parser) choice(obj *object, arg, key, def string, dst *string, valid ...string) error {
+	if !obj.has(key) {
+		*dst = def
+		p.note("argument %q: %s is missing: taken as %q", arg, key, def)
+		return nil
+	}
+	if err := obj.text(key, false, dst); err != nil {
+		return err
+	}
+	return oneOf(key, *dst, valid...)
+}
+
+func oneOf(key, value string, valid ...string) error {
+	for _, v := range valid {
+		if v == value {
+			return nil
+		}
+	}
+	if len(valid) == 1 {
+		return fmt.Errorf("%s %q is unknown; the only valid value is %s", key, value, valid[0])
+	}
+	return fmt.Errorf("%s %q is unknown; valid are %s", key, value, strings.Join(valid, ", "))
+}
+
+// argSchema reads what is passed on to the model as it is.
+func (p *parser) argSchema(obj *object, a *Arg) error {
+	if obj.has("enum") {
+		var list []json.RawMessage
+		if err := obj.value("enum", false, "an array of values", &list); err != nil {
+			return err
+		}
+		if len(list) == 0 || len(list) > MaxEnum {
+			return fmt.Errorf("enum: %d values; 1 to %d are valid", len(list), MaxEnum)
+		}
+		for _, v := range list {
+			if !fits(a.Backing, v) {
+				p.note("argument %q: enum: %s is of another type than backing_type %s", a.Name, strings.Join(strings.Fields(string(v)), " "), a.Backing)
+			}
+		}
+	}
+	if obj.has("items") {
+		if items := obj.take("items"); items[0] != '{' && items[0] != 't' && items[0] != 'f' {
+			return fmt.Errorf("items must be a JSON Schema (an object), not %s", kindOf(items))
+		}
+		if a.Backing != "array" {
+			p.note("argument %q: items has no meaning for backing_type %s", a.Name, a.Backing)
+		}
+	}
+	a.Enum, a.Default, a.Items = obj.compact("enum"), obj.compact("default"), obj.compact("items")
+	return nil
+}
+
+func (p *parser) emptyResult(obj *object, d *Description) error {
+	if !obj.has("empty-result") {
+		return nil
+	}
+	const usage = `valid are {"tag":"DoNothing"} and {"tag":"AddMessage","contents":TEXT}`
+	inner, err := parseObject(obj.take("empty-result"))
+	if err != nil {
+		return fmt.Errorf("empty-result: %w; %s", err, usage)
+	}
+	var tag string
+	if err := inner.text("tag", true, &tag); err != nil {
+		return fmt.Errorf("empty-result: %w; %s", err, usage)
+	}
+	switch tag {
+	case "DoNothing":
+		inner.take("contents")
+	case "AddMessage":
+		if err := inner.text("contents", true, &d.Empty); err != nil {
+			return fmt.Errorf("empty-result: %w; %s", err, usage)
+		}
+	default:
+		return fmt.Errorf("empty-result: tag %q is unknown; %s", tag, usage)
+	}
+	for _, key := range inner.unused() {
+		p.note("empty-result: unknown field %q is ignored", key)
+	}
+	return nil
+}
+
+func (p *parser) mediaType(obj *object, d *Description) error {
+	var s string
+	if err := obj.text("output-media-type", false, &s); err != nil || s == "" {
+		return err
+	}
+	base, _, err := mime.ParseMediaType(s)
+	if err != nil || !strings.Contains(base, "/") {
+		return fmt.Errorf("output-media-type %q is not a MIME type such as image/png", s)
+	}
+	d.MediaType = base
+	return nil
+}
+
+func (p *parser) effects(obj *object, d *Description) error {
+	if !obj.has("effects") {
+		return nil
+	}
+	var s string
+	if err := obj.text("effects", false, &s); err != nil {
+		return err
+	}
+	d.Effects = agent.Effects(s)
+	return oneOf("effects", s, string(agent.EffectsNone), string(agent.EffectsIdempotent), string(agent.EffectsOnce))
+}
+
+func (p *parser) task(obj *object, d *Description) error {
+	if !obj.has("task") {
+		return nil
+	}
+	if err := obj.text("task", false, &d.Task); err != nil {
+		return err
+	}
+	return oneOf("task", d.Task, agent.TaskRequired)
+}
+
+func (p *parser) locks(obj *object, d *Description) error {
+	if err := obj.value("locks", false, "an array of strings", &d.Locks); err != nil {
+		return err
+	}
+	if len(d.Locks) > MaxLocks {
+		return fmt.Errorf("locks: %d names; the limit is %d", len(d.Locks), MaxLocks)
+	}
+	for _, lock := range d.Locks {
+		if lock == "" {
+			return fmt.Errorf("locks: a name is empty")
+		}
+		if name := strayBrace(lock, d.Args); name != "" {
+			p.note("locks: %q: {%s} is none of the arguments", lock, name)
+		}
+	}
+	return nil
+}
+
+// strayBrace is the first {name} of lock that does not name an argument.
+func strayBrace(lock string, args []Arg) string {
+	for {
+		_, rest, ok := strings.Cut(lock, "{")
+		if !ok {
+			return ""
+		}
+		name, after, ok := strings.Cut(rest, "}")
+		if !ok {
+			return ""
+		}
+		if !hasArg(args, name) {
+			return name
+		}
+		lock = after
+	}
+}
+
+func hasArg(args []Arg, name string) bool {
+	for i := range args {
+		if args[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// channel reads the version of the channel. A tool that speaks another one is called
+// as a tool that speaks none.
+func (p *parser) channel(obj *object, d *Description) error {
+	if err := obj.value("channel", false, "a number", &d.Channel); err != nil || d.Channel == 0 || d.Channel == channel.Version {
+		return err
+	}
+	p.note("channel: version %d is not known, so the tool is called without it; %d is known", d.Channel, channel.Version)
+	d.Channel = 0
+	return nil
+}
+
+func (p *parser) timeout(obj *object, d *Description) (err error) {
+	d.Timeout, err = p.seconds(obj, "timeout-seconds")
+	return err
+}
+
+func (p *parser) deadline(obj *object, d *Description) (err error) {
+	if d.Deadline, err = p.seconds(obj, "deadline-seconds"); d.Deadline > 0 && d.Channel == 0 {
+		p.note("deadline-seconds has no effect on a tool that is not an agent: timeout-seconds limits its calls")
+	}
+	return err
+}
+
+// seconds is a limit of time, 0 if it is not there.
+func (p *parser) seconds(obj *object, key string) (time.Duration, error) {
+	if !obj.has(key) {
+		return 0, nil
+	}
+	var seconds float64
+	if err := obj.value(key, false, "a number", &seconds); err != nil {
+		return 0, err
+	}
+	if seconds <= 0 || seconds > MaxTimeout.Seconds() {
+		return 0, fmt.Errorf("%s: %v is not a valid number of seconds; it must be above 0 and at most %.0f", key, seconds, MaxTimeout.Seconds())
+	}
+	return max(time.Duration(seconds*float64(time.Second)), time.Millisecond), nil
+}

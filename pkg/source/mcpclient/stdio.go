@@ -1,0 +1,171 @@
+package mcpclient
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
+	"github.com/agents-exe/agents/pkg/process"
+)
+
+// A stdio is the transport to a program, in a process group of its own, that reads and
+// writes one message a line.
+type stdio struct {
+	conn   *conn
+	proc   *process.Process
+	in     *queue
+	stderr *lastLines
+	read   chan struct{} // closed when the output was read to its end
+
+	mu      sync.Mutex
+	dropped string // the first line that is not a message
+}
+
+func (c *conn) startProgram() error {
+	file, err := process.LookPath(c.server.Executable, c.server.Env)
+	if err != nil {
+		return err
+	}
+	mark := rand.Text
+	if c.opts.NewMark != nil {
+		mark = c.opts.NewMark
+	}
+	s := &stdio{conn: c, stderr: &lastLines{log: c.opts.log}, read: make(chan struct{})}
+	cmd := &process.Command{
+		Path: file, Args: c.server.Args, Env: c.server.Env, Dir: c.server.Dir,
+		Stderr: s.stderr, Mark: "mcp-" + mark(), Grace: c.opts.Grace, Sandbox: c.server.Sandbox,
+	}
+	cmd.EndContainer()
+	s.proc, err = process.Start(cmd)
+	if err != nil {
+		return err
+	}
+	s.in = newQueue(s.proc.Stdin, maxQueue)
+	c.open(s)
+	go s.readAll(s.proc.Stdout)
+	return nil
+}
+
+// readAll reads what the program writes. The end of its output is the end of the
+// connection; the answers before it are handed on first.
+func (s *stdio) readAll(out io.Reader) {
+	defer close(s.read)
+	defer s.conn.lose()
+	from := bufio.NewReaderSize(out, 64<<10)
+	for {
+		l, err := jsonrpc.ReadLine(from, s.conn.opts.lineLimit())
+		s.take(l)
+		if err != nil {
+			return
+		}
+	}
+}
+
+// take handles a line: a message, an array of them, which 2025-03-26 has, or something
+// else, which is logged.
+func (s *stdio) take(l jsonrpc.Line) {
+	l.Text = bytes.TrimSpace(bytes.TrimPrefix(l.Text, []byte("\uFEFF"))) // a byte order mark, which some systems write first
+	var batch []json.RawMessage
+	switch {
+	case l.TooLong, isMessage(l.Text):
+		s.message(l)
+	case bytes.HasPrefix(l.Text, []byte("[")) && bytes.Contains(l.Text, []byte(`"jsonrpc"`)) && json.Unmarshal(l.Text, &batch) == nil:
+		for _, text := range batch {
+			s.take(jsonrpc.Line{Text: text})
+		}
+	case len(l.Text) > 0:
+		s.drop(string(l.Text))
+	}
+}
+
+// message handles a message. An answer to no request may be to one that has ended.
+func (s *stdio) message(l jsonrpc.Line) {
+	m, err := parse(l, s.conn.opts.lineLimit())
+	if err != nil && !l.TooLong {
+		s.drop(string(l.Text))
+	}
+	if !s.conn.received(context.Background(), nil, m, err) && err != nil {
+		s.drop(err.Error())
+	}
+}
+
+// drop logs what is not a message.
+func (s *stdio) drop(line string) {
+	line = clip(line, maxLogLine)
+	s.mu.Lock()
+	if s.dropped == "" {
+		s.dropped = line
+	}
+	s.mu.Unlock()
+	s.conn.opts.log("stdout: " + line)
+}
+
+// send implements transport.
+func (s *stdio) send(_ context.Context, q *request) {
+	if _, err := s.in.Write(q.line); err != nil {
+		s.conn.answered(q.key, nil, err)
+	}
+}
+
+// post implements transport.
+func (s *stdio) post(_ context.Context, line []byte) error {
+	_, err := s.in.Write(line)
+	return err
+}
+
+// flushWait is how long a program may take to read what it was sent last.
+const flushWait = 500 * time.Millisecond
+
+// end implements transport. It ends the program: end of input, SIGTERM, SIGKILL, the
+// last two to the whole group.
+func (s *stdio) end(ctx context.Context, closed bool) error {
+	s.in.Close()
+	timer := time.NewTimer(flushWait)
+	defer timer.Stop()
+	select { // what is pending, a cancellation above all, still goes out
+	case <-s.in.done:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	exit, err := s.proc.Close(ctx)
+	<-s.in.done
+	<-s.read
+	s.stderr.flush()
+	how := exit.String()
+	switch {
+	case closed:
+		return errors.New("the server was closed")
+	case err != nil:
+		how = err.Error()
+	case exit.Cancelled:
+		how = "it closed its standard output"
+	}
+	said := s.said()
+	if box := s.conn.server.Sandbox; box != nil {
+		for _, line := range append(box.Refused(said), exit.Refused) {
+			if line != "" {
+				said += "\n" + line
+			}
+		}
+	}
+	return &endError{how: how, said: said}
+}
+
+// said is "" or a clause with what the program has written apart from messages.
+func (s *stdio) said() string {
+	s.mu.Lock()
+	line := s.dropped
+	s.mu.Unlock()
+	text := s.stderr.String()
+	if line != "" {
+		text = "; its stdout has lines that are not messages, such as\n  " + line + text
+	}
+	return text
+}

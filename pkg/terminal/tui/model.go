@@ -1,0 +1,410 @@
+package tui
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/textarea"
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/terminal/view"
+)
+
+// A model is what the program shows.
+type model struct {
+	ctx    context.Context // of what the program starts
+	o      *Options
+	server *server // nil until it answers
+	// connecting means that a command looks for the server or starts it.
+	connecting    bool
+	connectedOnce bool
+
+	talks []*talk
+	at    int // of the one that is shown
+	print printer
+
+	frames  frames
+	printed bool // changes with every piece that is printed
+
+	screen  screen // on the alternate screen; nil shows the live region
+	opening screen // waits until everything is printed
+	alt     bool   // the terminal shows the alternate screen, or is about to
+
+	input   textarea.Model
+	history []string
+	recall  int    // of history; len(history) is the draft
+	draft   string // while an earlier prompt is shown
+
+	width, height int
+	message       string // for the person, until the next key
+	armed         bool   // the next key of stop leaves
+	leaving       bool
+	late          bool  // it has been leaving for long enough
+	err           error // why there is nothing to show
+	ticking       bool
+}
+
+// A screen takes the alternate screen.
+type screen interface {
+	key(m *model, k tea.KeyPressMsg) tea.Cmd
+	view(m *model) (lines []string, cursor *tea.Cursor)
+}
+
+type (
+	connectedMsg struct {
+		talk   *talk // that has a server of its own
+		server *server
+		err    error
+	}
+	// mainScreenMsg reports that the terminal shows the main screen again.
+	mainScreenMsg struct{}
+	tickMsg       struct{}
+	// drawnMsg reports that a frame was drawn and the next may be lower.
+	drawnMsg struct{}
+	// lateMsg ends the program, whatever the terminal shows.
+	lateMsg struct{}
+	// failedMsg is an error of something that was done for the person.
+	failedMsg struct{ err error }
+)
+
+// leaveTime is how long the rows of the live region may take to disappear.
+const leaveTime = 300 * time.Millisecond
+
+func newModel(ctx context.Context, o *Options) *model {
+	m := &model{ctx: ctx, o: o, width: 80, height: 24, input: newInput(o.Keys)}
+	m.talks = []*talk{m.newTalk(o.Agent, "")}
+	return m
+}
+
+// newInput returns the input of several lines. It draws no colors and no cursor of its
+// own: those of the terminal serve every background.
+func newInput(keys *KeyMap) textarea.Model {
+	in := textarea.New()
+	in.Prompt, in.ShowLineNumbers, in.CharLimit = "> ", false, 0
+	in.DynamicHeight, in.MinHeight, in.MaxHeight, in.MaxContentHeight = true, 1, 5, 10_000
+	in.SetVirtualCursor(false)
+	plain := textarea.StyleState{Placeholder: lipgloss.NewStyle().Faint(true), Prompt: lipgloss.NewStyle().Bold(true), Selection: lipgloss.NewStyle().Reverse(true)}
+	in.SetStyles(textarea.Styles{Focused: plain, Blurred: plain})
+	in.KeyMap.InsertNewline = keys.bindings["newline"]
+	in.Focus()
+	return in
+}
+
+func (m *model) newTalk(slug, session string) *talk {
+	return &talk{agent: slug, session: session, tree: &view.Tree{}}
+}
+
+func (m *model) talk() *talk { return m.talks[m.at] }
+
+func (m *model) now() time.Time {
+	if m.o.Now != nil {
+		return m.o.Now()
+	}
+	return time.Now()
+}
+
+// Init implements tea.Model.
+func (m *model) Init() tea.Cmd { return m.connect() }
+
+// connect looks for the server, or starts it.
+func (m *model) connect() tea.Cmd {
+	if m.connecting {
+		return nil
+	}
+	m.connecting = true
+	return func() tea.Msg {
+		s, err := connect(m.ctx, m.o, "")
+		return connectedMsg{server: s, err: err}
+	}
+}
+
+// Update implements tea.Model.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	cmd := m.update(msg)
+	return m, tea.Batch(cmd, m.printMore(), m.tick())
+}
+
+func (m *model) update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = max(msg.Width, 10), max(msg.Height, 4)
+		m.input.SetWidth(m.width)
+		m.input.MaxHeight = max(1, m.liveRows()-3)
+	case connectedMsg:
+		return m.connected(msg)
+	case arrivedMsg:
+		return m.arrived(msg)
+	case printedMsg:
+		m.print.piece, m.printed = nil, !m.printed
+	case mainScreenMsg:
+		m.alt = m.screen != nil
+	case lateMsg:
+		m.late = true
+	case tickMsg:
+		m.ticking = false
+	case failedMsg:
+		m.message = msg.err.Error()
+	case sessionsMsg:
+		if l, ok := m.screen.(*list); ok {
+			l.found(m, msg)
+		}
+	case searchMsg:
+		if l, ok := m.screen.(*list); ok && l.search != nil && l.typed == string(msg) {
+			return m.find(string(msg))
+		}
+	case openMsg:
+		return m.open(msg)
+	case tea.KeyPressMsg:
+		return m.key(msg)
+	default: // pastes, and what the input sends to itself
+		var cmd tea.Cmd
+		m.input, cmd = m.input.Update(msg)
+		return cmd
+	}
+	return nil
+}
+
+// tick updates the elapsed times once a second while a run is in progress.
+func (m *model) tick() tea.Cmd {
+	if m.ticking || !slices.ContainsFunc(m.talks, (*talk).busy) {
+		return nil
+	}
+	m.ticking = true
+	return tea.Tick(time.Second, func(time.Time) tea.Msg { return tickMsg{} })
+}
+
+// printMore prints what is finished, opens a screen when nothing is left to be printed,
+// and ends the program when the person leaves.
+func (m *model) printMore() tea.Cmd {
+	if m.alt {
+		return nil // what is printed there would be lost
+	}
+	if cmd := m.print.next(m.height - m.liveRows() - 1); cmd != nil || m.print.busy() {
+		return cmd
+	}
+	if m.leaving && (m.late || m.frames.low()) {
+		return tea.Quit
+	}
+	if m.leaving { // until the live region has left no rows
+		return tea.Tick(leaveTime, func(time.Time) tea.Msg { return lateMsg{} })
+	}
+	if m.opening != nil {
+		m.screen, m.opening, m.alt = m.opening, nil, true
+	}
+	return nil
+}
+
+// show opens a screen, or with nil closes it.
+func (m *model) show(s screen) {
+	m.message = ""
+	switch {
+	case s == nil:
+		m.screen, m.opening = nil, nil
+	case m.alt:
+		m.screen = s
+	default:
+		m.opening = s
+	}
+}
+
+// connected takes the server, and starts what waited for it.
+func (m *model) connected(msg connectedMsg) tea.Cmd {
+	if t := msg.talk; t != nil {
+		return m.connectedApart(t, msg)
+	}
+	m.connecting = false
+	if msg.err != nil && !m.connectedOnce {
+		m.err, m.leaving = msg.err, true
+		return nil
+	}
+	if msg.err != nil {
+		m.print.add(m.failure(msg.err.Error())...)
+		for _, t := range m.talks {
+			if !t.apart {
+				t.waiting = nil
+			}
+		}
+		return nil
+	}
+	first := !m.connectedOnce
+	m.server, m.connectedOnce = msg.server, true
+	var cmds []tea.Cmd
+	for _, t := range m.talks {
+		if t.agent == "" {
+			t.agent = m.server.agents[0].Name
+		}
+		if t.waiting != nil && !t.apart {
+			cmds = append(cmds, m.begin(t, *t.waiting))
+		}
+	}
+	switch {
+	case !first:
+	case m.o.Session != "":
+		cmds = append(cmds, m.join(session{ID: m.o.Session}))
+	case m.o.Pick:
+		cmds = append(cmds, m.showSessions())
+	}
+	return tea.Batch(cmds...)
+}
+
+// connectedApart handles the connection to the server of a conversation that has its own one.
+func (m *model) connectedApart(t *talk, msg connectedMsg) tea.Cmd {
+	start := t.waiting
+	t.own, t.waiting = msg.server, nil
+	if msg.err != nil {
+		m.print.add(m.failure(msg.err.Error())...)
+		return nil
+	}
+	return m.begin(t, *start)
+}
+
+func (m *model) begin(t *talk, start agent.Start) tea.Cmd {
+	switch {
+	case t.server != nil:
+		return t.start(m.ctx, t.server, start)
+	case t.apart && !t.own.dead():
+		return t.start(m.ctx, &t.own.Server, start)
+	case t.apart:
+		t.waiting = &start
+		return func() tea.Msg {
+			s, err := connect(m.ctx, m.o, t.session)
+			return connectedMsg{t, s, err}
+		}
+	case m.server == nil || m.server.dead():
+		t.waiting = &start
+		return m.connect()
+	}
+	return t.start(m.ctx, &m.server.Server, start)
+}
+
+func (m *model) arrived(msg arrivedMsg) tea.Cmd {
+	t := msg.talk
+	if t.run != msg.run {
+		return nil // the person has left it
+	}
+	notices, over := t.apply(msg.items)
+	if t == m.talk() {
+		m.printTalk(t)
+	}
+	for _, n := range notices {
+		m.print.add(m.styled("2", m.wrapped("! ", n))...)
+	}
+	if !over {
+		return msg.run.next(t)
+	}
+	if t.reason != "" {
+		m.print.add(m.failure(t.lost())...)
+		if t.reason == serverEnded && t.server == nil { // the next run starts another
+			if t.own = nil; !t.apart {
+				m.server = nil
+			}
+		}
+		t.server = nil
+	}
+	switch rest := strings.Join(t.sent, "\n\n"); {
+	case rest == "":
+	case t.reason == "" && t.cancels == 0: // it ended before it took them up
+		return m.begin(t, t.prompt(rest))
+	case t == m.talk() && m.input.Value() == "":
+		m.input.SetValue(rest)
+	}
+	t.sent = nil
+	return nil
+}
+
+// send sends what the person typed: as the answer to a question, as a message for the run
+// in progress, or as the prompt of a new run.
+func (m *model) send() tea.Cmd {
+	t, text := m.talk(), m.input.Value()
+	if n := t.tree.Question(); n != nil {
+		if err := t.answer(n.Question, text); err != nil {
+			m.message = err.Error()
+			return nil
+		}
+		m.input.Reset()
+		m.print.add(m.answered(text)...)
+		return nil
+	}
+	if strings.TrimSpace(text) == "" {
+		if t.reason != "" && !t.busy() && t.session != "" {
+			return m.begin(t, agent.Start{Session: t.session})
+		}
+		return nil
+	}
+	if t.waiting != nil {
+		m.message = "the server is starting"
+		return nil
+	}
+	m.remember(text)
+	m.input.Reset()
+	if t.busy() {
+		t.sent = append(t.sent, text)
+		if err := t.run.held.Input(text); err != nil {
+			m.message = err.Error()
+		}
+		return nil
+	}
+	return m.begin(t, t.prompt(text))
+}
+
+func (m *model) remember(text string) {
+	if n := len(m.history); n == 0 || m.history[n-1] != text {
+		m.history = append(m.history, text)
+	}
+	m.recall, m.draft = len(m.history), ""
+}
+
+// recalled shows the prompt of the history that is by places further, if the cursor is on
+// the first or last line.
+func (m *model) recalled(by int) bool {
+	edge := m.input.Line() == 0
+	if by > 0 {
+		edge = m.input.Line() == m.input.LineCount()-1
+	}
+	i := m.recall + by
+	if !edge || i < 0 || i > len(m.history) {
+		return false
+	}
+	if m.recall == len(m.history) {
+		m.draft = m.input.Value()
+	}
+	m.recall = i
+	if i == len(m.history) {
+		m.input.SetValue(m.draft)
+	} else {
+		m.input.SetValue(m.history[i])
+	}
+	return true
+}
+
+func (m *model) next(to int) {
+	m.at = to % len(m.talks)
+	t := m.talk()
+	m.print.add(m.rule(fmt.Sprintf("%d/%d %s", m.at+1, len(m.talks), t.agent)))
+	m.printTalk(t)
+}
+
+// leave ends the program, after everything is printed: runs continue on the server.
+func (m *model) leave() {
+	m.show(nil)
+	for i, t := range m.talks {
+		if i != m.at && t.tree.Root != nil && t.printed < len(t.tree.Root.Entries) {
+			m.print.add(m.rule(fmt.Sprintf("%d/%d %s", i+1, len(m.talks), t.agent)))
+		}
+		m.printTalk(t)
+		if t.busy() {
+			m.print.add(m.wrapped("", fmt.Sprintf("%s continues: agents tui --attach %s", t.agent, t.session))...)
+		}
+	}
+	m.leaving = true
+}
+
+func (m *model) leaveAll() {
+	for _, t := range m.talks {
+		t.leave()
+	}
+}

@@ -1,0 +1,560 @@
+package tui
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/channel"
+	"github.com/agents-exe/agents/pkg/source/remote"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
+)
+
+// began is when the runs of these tests began.
+var began = time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
+
+// A test is a model without a terminal and without a server.
+type test struct {
+	*model
+	t       testing.TB
+	printed []string // into the scrollback
+	sent    *bufio.Reader
+}
+
+func newTest(t testing.TB, keys *KeyMap) *test {
+	t.Helper()
+	if keys == nil {
+		var err error
+		if keys, err = ReadKeys(""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := newModel(t.Context(), &Options{Keys: keys, Agent: "lead", Now: func() time.Time { return began.Add(5 * time.Second) }})
+	m.connecting = true // there is no server to start
+	m.server = &server{agents: []remote.Description{{Name: "lead"}}}
+	x := &test{model: m, t: t}
+	x.send(tea.WindowSizeMsg{Width: 80, Height: 24})
+	return x
+}
+
+// send updates the model by messages, and prints what it wants to print.
+func (x *test) send(messages ...tea.Msg) {
+	for _, msg := range messages {
+		x.Update(msg)
+		for x.print.busy() {
+			if n := len(x.print.piece); n > x.height-x.liveRows() {
+				x.t.Errorf("%d lines are printed at once: the live region would scroll away", n)
+			}
+			x.printed = append(x.printed, x.print.piece...)
+			x.Update(printedMsg{})
+		}
+	}
+}
+
+func (x *test) press(keys ...tea.KeyPressMsg) {
+	for _, k := range keys {
+		x.send(k)
+	}
+}
+
+func (x *test) typeText(text string) {
+	for _, r := range text {
+		x.send(tea.KeyPressMsg{Code: r, Text: string(r)})
+	}
+}
+
+var enter = tea.KeyPressMsg{Code: tea.KeyEnter}
+
+// begin makes the conversation one with a run in progress, and sent what is sent to it.
+func (x *test) begin() {
+	x.t.Helper()
+	in, out := io.Pipe()
+	idle, end := io.Pipe()
+	conn := channel.Open(idle, out, agent.Start{})
+	x.t.Cleanup(func() { _ = end.Close(); _ = in.Close(); _ = conn.Close() })
+	x.sent = bufio.NewReader(in)
+	x.received("start")
+	x.talk().run = &run{held: &remote.Held{Conn: conn}, ctx: x.ctx, arrived: make(chan struct{}, 1)}
+}
+
+// received is the next message to the run, of a kind.
+func (x *test) received(kind string) map[string]any {
+	x.t.Helper()
+	line, err := x.sent.ReadBytes('\n')
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(line, &m); err != nil || m["kind"] != kind {
+		x.t.Fatalf("%s was sent (%v), want the kind %s", line, err, kind)
+	}
+	return m
+}
+
+// events lets events of the run arrive.
+func (x *test) events(list ...agent.Event) {
+	var items []any
+	for i, e := range list {
+		if e.Time.IsZero() {
+			e.Time = began.Add(time.Duration(i) * time.Millisecond)
+		}
+		items = append(items, e)
+	}
+	x.send(arrivedMsg{x.talk(), x.talk().run, items})
+}
+
+func user(text string) *agent.Message {
+	return &agent.Message{Role: agent.RoleUser, Parts: []agent.Part{{Kind: agent.PartText, Text: text}}}
+}
+
+// root has an event of the root, and below one of a sub-agent.
+func root(kind agent.EventKind) agent.Event {
+	return agent.Event{Kind: kind, Session: "R", Agent: "lead"}
+}
+
+func below(kind agent.EventKind, n int) agent.Event {
+	return agent.Event{Kind: kind, Session: fmt.Sprintf("S%d", n), Agent: fmt.Sprintf("helper%d", n), Parent: fmt.Sprintf("R.1.%d", n), Depth: 1}
+}
+
+func with(e agent.Event, change func(e *agent.Event)) agent.Event {
+	change(&e)
+	return e
+}
+
+// prompted are the events with which a run begins, with n sub-agents that run.
+func prompted(text string, n int) []agent.Event {
+	list := []agent.Event{
+		root(agent.EventSession),
+		with(root(agent.EventMessage), func(e *agent.Event) { e.Message = user(text) }),
+		with(root(agent.EventRequest), func(e *agent.Event) { e.Turn, e.Model = 1, "m" }),
+	}
+	for i := 1; i <= n; i++ {
+		list = append(list,
+			with(root(agent.EventCallStarted), func(e *agent.Event) {
+				e.Turn, e.Key, e.Tool, e.Args = 1, fmt.Sprintf("R.1.%d", i), "expert", `{"prompt":"work"}`
+			}),
+			below(agent.EventSession, i),
+			with(below(agent.EventMessage, i), func(e *agent.Event) { e.Message = user("work") }),
+			with(below(agent.EventRequest, i), func(e *agent.Event) { e.Turn, e.Model = 1, "m" }))
+	}
+	return list
+}
+
+func question() agent.Event {
+	return with(root(agent.EventQuestion), func(e *agent.Event) {
+		e.Question, e.What, e.Path, e.Tool, e.Args = "q1", "approve", []string{"lead"}, "bash", `{"command":"rm -r build"}`
+	})
+}
+
+// screenText is the live region or the screen, without styles.
+func (x *test) screenText() string { return termtext.Clean(x.View().Content) }
+
+func TestAnAnswerIsPrintedOnceWhileItArrives(t *testing.T) {
+	x := newTest(t, nil)
+	x.begin()
+	x.events(prompted("hello", 0)...)
+	for _, piece := range []string{"first para", "graph\n\nsec", "ond\n\n- a\n- b"} {
+		x.events(with(root(agent.EventText), func(e *agent.Event) { e.Text = piece }))
+	}
+	got := strings.Join(x.printed, "\n")
+	if !strings.Contains(got, "> hello\n\nfirst paragraph\n\nsecond") || strings.Contains(got, "- b") {
+		t.Errorf("before the end of the answer, the scrollback is\n%s", got)
+	}
+	if text := x.screenText(); !strings.Contains(text, "b\n") {
+		t.Errorf("the live region does not show the end of the answer:\n%s", text)
+	}
+	x.events(
+		with(root(agent.EventAnswer), func(e *agent.Event) {
+			e.Message = &agent.Message{Role: agent.RoleAssistant, Parts: user("first paragraph\n\nsecond\n\n- a\n- b").Parts}
+		}),
+		with(root(agent.EventEnd), func(e *agent.Event) { e.Status = agent.StatusOK }))
+	if got := strings.Join(x.printed, "\n"); strings.Count(got, "first paragraph") != 1 || strings.Count(got, "second") != 1 || !strings.Contains(got, "b") {
+		t.Errorf("the scrollback is\n%s", got)
+	}
+}
+
+func TestARepeatedRequestPrintsItsAnswerAgain(t *testing.T) {
+	x := newTest(t, nil)
+	x.begin()
+	x.events(prompted("hello", 0)...)
+	x.events(with(root(agent.EventText), func(e *agent.Event) { e.Text = "wrong\n\nand" }))
+	x.events(with(root(agent.EventRetry), func(e *agent.Event) { e.Error, e.Attempt = "cut off", 1 }))
+	x.events(with(root(agent.EventAnswer), func(e *agent.Event) {
+		e.Message = &agent.Message{Role: agent.RoleAssistant, Parts: user("right").Parts}
+	}))
+	got := strings.Join(x.printed, "\n")
+	wrong, notice, right := strings.Index(got, "wrong"), strings.Index(got, "cut off"), strings.Index(got, "right")
+	if wrong < 0 || notice < wrong || right < notice {
+		t.Errorf("the scrollback is\n%s", got)
+	}
+}
+
+func TestApprovals(t *testing.T) {
+	for _, test := range []struct{ typed, decision, reason, again string }{
+		{"y", "allow", "a person allowed it", ""},
+		{"no, keep it", "deny", "a person denied it: keep it", ""},
+		{"call", "allow", "a person allowed it", `{"command": "rm -r build"}`},
+		{"session", "allow", "a person allowed it", `{"command":"make"}`},
+	} {
+		x := newTest(t, nil)
+		x.begin()
+		x.events(prompted("clean up", 0)...)
+		x.events(question())
+		if got := strings.Join(x.printed, "\n"); !strings.Contains(got, "lead wants to call bash:\n  | command = \"rm -r build\"") {
+			t.Fatalf("the scrollback does not show the call:\n%s", got)
+		}
+		x.typeText("perhaps")
+		x.press(enter)
+		if x.talk().question() == nil || !strings.Contains(x.model.message, `"perhaps" is not an answer`) {
+			t.Fatalf("after perhaps the question is %v, the message %q", x.talk().question(), x.model.message)
+		}
+		x.input.Reset()
+		x.typeText(test.typed)
+		x.press(enter)
+		m := x.received("reply")
+		want := map[string]any{"decision": test.decision, "reason": test.reason}
+		if m["question"] != "q1" || !reflect.DeepEqual(m["answer"], want) || x.talk().question() != nil {
+			t.Errorf("%s: the reply is %v, want %v", test.typed, m, want)
+		}
+		if test.again == "" {
+			continue
+		}
+		x.events(with(question(), func(e *agent.Event) { e.Question, e.Args = "q2", test.again }))
+		if m := x.received("reply"); m["question"] != "q2" || x.talk().question() != nil {
+			t.Errorf("%s: the same question is answered with %v", test.typed, m)
+		}
+		x.events(with(question(), func(e *agent.Event) { e.Question, e.Args, e.Approval = "q3", test.again, "always" }))
+		if x.talk().question() == nil {
+			t.Errorf("%s: a question that must always be asked was answered", test.typed)
+		}
+	}
+}
+
+func TestAFormIsFilledFieldByField(t *testing.T) {
+	x := newTest(t, nil)
+	x.begin()
+	x.events(prompted("order", 0)...)
+	x.events(with(question(), func(e *agent.Event) {
+		e.What, e.Text, e.Schema = "elicit", "Which size?", json.RawMessage(`{"type":"object","properties":{"size":{"type":"string","enum":["small","large"]},"count":{"type":"integer"},"note":{"type":"string"}},"required":["size"]}`)
+	}))
+	for _, step := range []struct{ typed, wrong string }{
+		{"many", "count: want a JSON integer"}, {"3", ""}, {"", ""}, {"3", "size: want a number from 1 to 2"}, {"", "size: a value is needed"}, {"2", ""},
+	} {
+		x.typeText(step.typed)
+		x.press(enter)
+		if got := x.model.message; step.wrong == "" && got != "" || !strings.Contains(got, step.wrong) {
+			t.Fatalf("after %q the message is %q, want %q", step.typed, got, step.wrong)
+		}
+		x.input.Reset()
+	}
+	want := map[string]any{"action": "accept", "content": map[string]any{"size": "large", "count": 3.0}}
+	if m := x.received("reply"); !reflect.DeepEqual(m["answer"], want) {
+		t.Errorf("the reply is %v, want %v", m["answer"], want)
+	}
+	x.events(with(question(), func(e *agent.Event) {
+		e.Question, e.What, e.Text, e.Choices = "q2", "ask", "Which?", []string{"a", "b"}
+	}))
+	x.typeText("2")
+	x.press(enter)
+	if m := x.received("reply"); m["answer"] != "b" {
+		t.Errorf("the reply is %v, want b", m["answer"])
+	}
+	x.events(with(question(), func(e *agent.Event) { e.Question, e.What = "q3", "elicit" }))
+	x.press(tea.KeyPressMsg{Code: tea.KeyEscape})
+	if m := x.received("reply"); !reflect.DeepEqual(m["answer"], map[string]any{"action": "decline"}) {
+		t.Errorf("esc sends %v, want that the person declines", m["answer"])
+	}
+}
+
+func TestMessagesDuringARun(t *testing.T) {
+	x := newTest(t, nil)
+	x.begin()
+	x.events(prompted("hello", 0)...)
+	for _, text := range []string{"also this", "and that"} {
+		x.typeText(text)
+		x.press(enter)
+		if m := x.received("input"); m["text"] != text {
+			t.Errorf("%v was sent, want %q", m, text)
+		}
+	}
+	x.events(with(root(agent.EventMessage), func(e *agent.Event) { e.Message, e.Input = user("also this"), true }))
+	x.model.server = nil // so that the next run waits
+	x.events(with(root(agent.EventEnd), func(e *agent.Event) { e.Status = agent.StatusOK }))
+	x.send(arrivedMsg{x.talk(), x.talk().run, []any{ended("")}})
+	if w := x.talk().waiting; w == nil || string(w.Args) != `{"prompt":"and that"}` || w.Session != "R" {
+		t.Errorf("after the run the next is %+v, want one with the message that arrived too late", w)
+	}
+}
+
+func TestTheLiveRegionIsAThirdOfTheScreen(t *testing.T) {
+	for _, size := range []tea.WindowSizeMsg{{Width: 200, Height: 60}, {Width: 80, Height: 24}, {Width: 40, Height: 18}, {Width: 20, Height: 8}} {
+		x := newTest(t, nil)
+		x.send(size)
+		x.begin()
+		x.events(prompted("a prompt 日本語 שלום עולם with words of all kinds", 30)...)
+		x.events(with(root(agent.EventText), func(e *agent.Event) { e.Text = strings.Repeat("日本語 text ", 100) }))
+		x.events(question())
+		x.send(tea.PasteMsg{Content: strings.Repeat("a pasted line\n", 30)})
+		lines := strings.Split(x.View().Content, "\n")
+		if most := max(size.Height/3, 6); len(lines) > most {
+			t.Errorf("%dx%d: the live region has %d lines, want %d at most:\n%s", size.Width, size.Height, len(lines), most, x.screenText())
+		}
+		for _, line := range append(lines, x.printed...) {
+			if w := termtext.Width(termtext.Clean(line)); w > size.Width {
+				t.Errorf("%dx%d: a line of %d cells: %q", size.Width, size.Height, w, line)
+			}
+		}
+		if x.input.LineCount() != 31 {
+			t.Errorf("the input has %d lines, want all that were pasted", x.input.LineCount())
+		}
+	}
+}
+
+func TestWithoutColorsThereAreNoSequences(t *testing.T) {
+	x := newTest(t, nil)
+	x.begin()
+	x.events(prompted("hello", 3)...)
+	x.events(with(root(agent.EventText), func(e *agent.Event) { e.Text = "# title\n\n**bold**\n\n" }))
+	x.events(question())
+	if got := strings.Join(x.printed, "\n") + strings.Join(first(x.live()), "\n"); strings.Contains(got, "\x1b[3") || strings.Contains(strings.Join(x.printed, ""), "\x1b") {
+		t.Errorf("without colors there is %q", got)
+	}
+}
+
+func first[T, U any](t T, _ U) T { return t }
+
+func TestTheInspectorEntersAnyAgent(t *testing.T) {
+	x := newTest(t, nil)
+	x.begin()
+	x.events(prompted("hello", 3)...)
+	x.events(
+		with(below(agent.EventText, 2), func(e *agent.Event) { e.Text = "said by the second" }),
+		agent.Event{Kind: agent.EventCallStarted, Session: "S2", Agent: "helper2", Parent: "R.1.2", Depth: 1, Turn: 1, Key: "S2.1.1", Tool: "expert", Args: "{}"},
+		agent.Event{Kind: agent.EventSession, Session: "D", Agent: "deep", Parent: "S2.1.1", Depth: 2},
+		agent.Event{Kind: agent.EventMessage, Session: "D", Agent: "deep", Parent: "S2.1.1", Depth: 2, Message: user("dig")})
+	x.press(tea.KeyPressMsg{Code: 't', Mod: tea.ModCtrl})
+	down := tea.KeyPressMsg{Code: tea.KeyDown}
+	x.press(down, down)
+	if text := x.screenText(); !strings.Contains(text, "said by the second") || !x.View().AltScreen {
+		t.Errorf("the second sub-agent is shown as\n%s", text)
+	}
+	x.press(down)
+	if text := x.screenText(); !strings.Contains(text, "> dig") || !strings.Contains(text, "to deep") {
+		t.Errorf("the agent below it is shown as\n%s", text)
+	}
+	x.typeText("deeper")
+	x.press(enter)
+	if m := x.received("input"); m["text"] != "deeper" || m["session"] != "D" {
+		t.Errorf("%v was sent, want the message for session D", m)
+	}
+	x.press(tea.KeyPressMsg{Code: 'x', Mod: tea.ModCtrl})
+	if m := x.received("cancel"); m["session"] != "D" {
+		t.Errorf("%v was sent, want the end of session D alone", m)
+	}
+	n := len(x.printed)
+	x.events(with(root(agent.EventCallEnded), func(e *agent.Event) { e.Key, e.Result = "R.1.1", &agent.ToolResult{Name: "expert"} }))
+	if len(x.printed) != n {
+		t.Errorf("%q was printed while the alternate screen was shown", x.printed[n:])
+	}
+	x.press(tea.KeyPressMsg{Code: tea.KeyEscape})
+	x.send(mainScreenMsg{})
+	if got := strings.Join(x.printed[n:], "\n"); !strings.Contains(got, "✓ expert") || x.View().AltScreen {
+		t.Errorf("after the tree, %q was printed", got)
+	}
+}
+
+func TestWhatArrivesDoesNotMoveAViewThatIsScrolledBack(t *testing.T) {
+	x := newTest(t, nil)
+	x.begin()
+	x.events(prompted("hello", 0)...)
+	answer := func(text string) agent.Event {
+		return with(root(agent.EventAnswer), func(e *agent.Event) {
+			e.Message = &agent.Message{Role: agent.RoleAssistant, Parts: user(text).Parts}
+		})
+	}
+	for i := range 30 {
+		x.events(answer(fmt.Sprintf("answer %d", i)))
+	}
+	x.events(with(root(agent.EventText), func(e *agent.Event) { e.Text = "the first line\n\n" }))
+	x.press(tea.KeyPressMsg{Code: 't', Mod: tea.ModCtrl}, tea.KeyPressMsg{Code: tea.KeyPgUp})
+	conversation := func() string {
+		_, text, _ := strings.Cut(x.screenText(), "scrolled back")
+		_, text, _ = strings.Cut(text, "\n")
+		return text
+	}
+	want := conversation()
+	x.events(with(root(agent.EventText), func(e *agent.Event) { e.Text = "the second\n\nand third" }))
+	if got := conversation(); got != want {
+		t.Errorf("after a piece of an answer the view is\n%s\nwant\n%s", got, want)
+	}
+	x.events(answer("the first line\n\nthe second\n\nand third\n\nand fourth"), answer("one more"))
+	if got := conversation(); got != want || !strings.Contains(got, "answer 2") {
+		t.Errorf("after an answer the view is\n%s\nwant\n%s", got, want)
+	}
+	for range 10 {
+		x.press(tea.KeyPressMsg{Code: tea.KeyPgDown})
+	}
+	if got := x.screenText(); !strings.Contains(got, "one more") {
+		t.Errorf("the end of the conversation is\n%s", got)
+	}
+}
+
+func TestConversationsAreSwitchedAndLeft(t *testing.T) {
+	x := newTest(t, nil)
+	x.begin()
+	x.events(prompted("first", 0)...)
+	other := x.talk()
+	x.press(tea.KeyPressMsg{Code: 'n', Mod: tea.ModCtrl})
+	if len(x.talks) != 2 || x.talk() == other {
+		t.Fatalf("there are %d conversations, want another", len(x.talks))
+	}
+	x.send(arrivedMsg{other, other.run, []any{with(root(agent.EventAnswer), func(e *agent.Event) {
+		e.Message = &agent.Message{Role: agent.RoleAssistant, Parts: user("missed").Parts}
+	})}})
+	if strings.Contains(strings.Join(x.printed, "\n"), "missed") {
+		t.Error("the answer in another conversation was printed at once")
+	}
+	if text := x.screenText(); !strings.Contains(text, "1 lead running") {
+		t.Errorf("nothing says that the other conversation runs:\n%s", text)
+	}
+	x.press(tea.KeyPressMsg{Code: 'd', Mod: tea.ModCtrl})
+	got := strings.Join(x.printed, "\n")
+	if !strings.Contains(got, "1/2 lead") || !strings.Contains(got, "missed") || !strings.Contains(got, "lead continues: agents tui --attach R") {
+		t.Errorf("leaving printed\n%s", got)
+	}
+	for range 30 { // the live region disappears row by row
+		x.View()
+		x.frames.drawn()
+	}
+	if _, cmd := x.Update(nil); !quits(cmd) {
+		t.Error("the program does not end when everything is printed")
+	}
+}
+
+// quits reports whether a command ends the program.
+func quits(cmd tea.Cmd) bool {
+	if cmd == nil {
+		return false
+	}
+	switch msg := cmd().(type) {
+	case tea.QuitMsg:
+		return true
+	case tea.BatchMsg:
+		return slices.ContainsFunc(msg, quits)
+	}
+	return false
+}
+
+func TestEarlierPromptsAreRecalled(t *testing.T) {
+	x := newTest(t, nil)
+	x.begin()
+	for _, text := range []string{"one", "two"} {
+		x.typeText(text)
+		x.press(enter)
+		x.received("input")
+	}
+	x.typeText("draft")
+	up, down := tea.KeyPressMsg{Code: tea.KeyUp}, tea.KeyPressMsg{Code: tea.KeyDown}
+	for _, step := range []struct {
+		key  tea.KeyPressMsg
+		want string
+	}{{up, "two"}, {up, "one"}, {up, "one"}, {down, "two"}, {down, "draft"}} {
+		x.press(step.key)
+		if got := x.input.Value(); got != step.want {
+			t.Errorf("after %s the input is %q, want %q", step.key, got, step.want)
+		}
+	}
+}
+
+func TestStopFirstStopsTheRun(t *testing.T) {
+	x := newTest(t, nil)
+	x.begin()
+	x.events(prompted("hello", 0)...)
+	stop := tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}
+	x.press(stop)
+	if x.received("cancel"); x.leaving {
+		t.Error("the first ctrl+c leaves")
+	}
+	x.events(with(root(agent.EventEnd), func(e *agent.Event) { e.Status, e.Error = agent.StatusInterrupted, "a person stopped it" }))
+	x.send(arrivedMsg{x.talk(), x.talk().run, []any{ended("")}})
+	x.typeText("x")
+	x.press(stop)
+	if x.input.Value() != "" || x.leaving {
+		t.Errorf("ctrl+c keeps the input %q, or leaves: %v", x.input.Value(), x.leaving)
+	}
+	x.press(stop)
+	if !x.leaving {
+		t.Error("the second ctrl+c in a row does not leave")
+	}
+}
+
+func TestALostServerIsReported(t *testing.T) {
+	x := newTest(t, nil)
+	x.begin()
+	x.events(append(prompted("hello", 0), question())...)
+	x.send(arrivedMsg{x.talk(), x.talk().run, []any{notice("the connection was lost; connecting again"), ended("the server has ended")}})
+	got := strings.Join(x.printed, "\n")
+	if !strings.Contains(got, "connecting again") || !strings.Contains(strings.Join(strings.Fields(got), " "), "agents tui --attach R") || x.talk().question() != nil {
+		t.Errorf("a lost server is reported as\n%s", got)
+	}
+	x.model.server = nil
+	x.press(enter)
+	if w := x.talk().waiting; w == nil || w.Session != "R" || w.Args != nil {
+		t.Errorf("enter begins %+v, want the run of session R again", w)
+	}
+}
+
+func TestTheLiveRegionBecomesLowerByARowAFrame(t *testing.T) {
+	var f frames
+	var got []int
+	for range 2 {
+		got = append(got, f.add(5))
+		f.drawn()
+	}
+	for range 4 {
+		got = append(got, f.add(2), f.add(2)) // the first of them may have been drawn
+		f.drawn()
+	}
+	if want := []int{5, 5, 4, 4, 3, 3, 2, 2, 2, 2}; !slices.Equal(got, want) {
+		t.Errorf("the heights are %v, want %v", got, want)
+	}
+}
+
+// BenchmarkKeystroke is the time of a keystroke, update and view, while 50 agents stream
+// into conversations that have 10,000 entries.
+func BenchmarkKeystroke(b *testing.B) {
+	for _, tree := range []bool{false, true} {
+		b.Run(fmt.Sprintf("tree=%v", tree), func(b *testing.B) {
+			x := newTest(b, nil)
+			x.begin()
+			x.events(prompted("hello", 50)...)
+			for i := range 10_000 {
+				x.events(with(below(agent.EventAnswer, i%50+1), func(e *agent.Event) {
+					e.Turn, e.Message = i/50+1, &agent.Message{Role: agent.RoleAssistant, Parts: user("An answer of some words, *as models write them*.").Parts}
+				}))
+			}
+			if tree {
+				x.press(tea.KeyPressMsg{Code: 't', Mod: tea.ModCtrl}, tea.KeyPressMsg{Code: tea.KeyDown})
+			}
+			for b.Loop() {
+				var arrived []any
+				for i := range 50 {
+					arrived = append(arrived, with(below(agent.EventText, i+1), func(e *agent.Event) { e.Text = "a piece " }))
+				}
+				x.Update(arrivedMsg{x.talk(), x.talk().run, arrived})
+				x.View()
+				x.Update(tea.KeyPressMsg{Code: 'x', Text: "x"})
+				x.View()
+				x.Update(tea.KeyPressMsg{Code: tea.KeyBackspace})
+			}
+		})
+	}
+}

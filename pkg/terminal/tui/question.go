@@ -1,0 +1,278 @@
+package tui
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
+)
+
+// A grant allows calls of a tool without a question: all, or those with the same
+// arguments.
+type grant struct {
+	tool, source, args string
+	all                bool
+}
+
+// A form is the reply to a question that asks for several values, one after another.
+type form struct {
+	question string
+	fields   []field
+	values   map[string]json.RawMessage
+}
+
+type field struct {
+	name, about, kind string
+	choices           []string
+	required          bool
+}
+
+// grantable reports whether an answer may cover later calls.
+func grantable(q *agent.Event) bool { return q.Reviewer != "human" && q.Approval != "always" }
+
+// answerGranted answers the question that waits if a person has allowed the call before.
+func (t *talk) answerGranted() {
+	n := t.tree.Question()
+	if n == nil || n.Question.What != "approve" || !grantable(n.Question) {
+		return
+	}
+	q := n.Question
+	for _, g := range t.grants {
+		if g.tool == q.Tool && g.source == q.Source && (g.all || g.args == compact(q.Args)) {
+			t.decide(q, agent.Allow, "a person allowed it before in this conversation")
+			return
+		}
+	}
+}
+
+// compact is a JSON text without blanks.
+func compact(text string) string {
+	var b bytes.Buffer
+	if json.Compact(&b, []byte(text)) != nil {
+		return text
+	}
+	return b.String()
+}
+
+func (t *talk) decide(q *agent.Event, d agent.Decision, reason string) {
+	t.reply(q, struct {
+		Decision agent.Decision `json:"decision"`
+		Reason   string         `json:"reason"`
+	}{d, reason})
+}
+
+// reply sends the answer to a question; nil counts as not answered.
+func (t *talk) reply(q *agent.Event, answer any) {
+	var text json.RawMessage
+	if answer != nil {
+		text, _ = json.Marshal(answer) // made of strings and JSON
+	}
+	if t.run != nil {
+		_ = t.run.held.Reply(q.Question, text) // the end of the connection is reported elsewhere
+	}
+	t.tree.Answered(q.Question)
+	t.form = nil
+}
+
+// offered says how the question that waits can be answered, on one line.
+func (t *talk) offered(q *agent.Event) string {
+	switch {
+	case q.What == "approve" && grantable(q):
+		return "yes, no [REASON], call (with these arguments) or session (every call of it)?"
+	case q.What == "approve":
+		return "yes or no [REASON]?"
+	}
+	f := t.fields(q)[0]
+	text := f.name
+	if f.about != "" {
+		text = f.about
+	}
+	for i, c := range f.choices {
+		text += fmt.Sprintf("  %d %s", i+1, termtext.Visible(c))
+	}
+	if !f.required {
+		text += "  (may be empty)"
+	}
+	return text
+}
+
+// answer gives the reply that a person typed to the question that waits. The error says
+// what is wrong with it, and then the question still waits.
+func (t *talk) answer(q *agent.Event, text string) error {
+	text = strings.TrimSpace(text)
+	if q.What != "approve" {
+		return t.answerField(q, text)
+	}
+	word, reason, _ := strings.Cut(text, " ")
+	if word == "" {
+		return fmt.Errorf("%s", t.offered(q))
+	}
+	is := func(name string) bool { return strings.HasPrefix(name, strings.ToLower(strings.TrimRight(word, ",:"))) }
+	switch {
+	case is("no"):
+		t.decide(q, agent.Deny, strings.TrimSuffix("a person denied it: "+strings.TrimSpace(reason), ": "))
+		return nil
+	case reason != "":
+	case is("yes"):
+		t.decide(q, agent.Allow, "a person allowed it")
+		return nil
+	case is("call") && grantable(q):
+		t.grants = append(t.grants, grant{tool: q.Tool, source: q.Source, args: compact(q.Args)})
+		t.decide(q, agent.Allow, "a person allowed it")
+		return nil
+	case is("session") && grantable(q):
+		t.grants = append(t.grants, grant{tool: q.Tool, source: q.Source, all: true})
+		t.decide(q, agent.Allow, "a person allowed it")
+		return nil
+	}
+	return fmt.Errorf("%q is not an answer: %s", text, t.offered(q))
+}
+
+// decline answers that the person does not want to.
+func (t *talk) decline(q *agent.Event) {
+	switch q.What {
+	case "approve":
+		t.decide(q, agent.Deny, "a person denied it")
+	case "elicit":
+		t.reply(q, map[string]string{"action": "decline"})
+	default:
+		t.reply(q, nil)
+	}
+}
+
+// fields are the values that are still to be given for a question.
+func (t *talk) fields(q *agent.Event) []field {
+	if t.form == nil || t.form.question != q.Question {
+		t.form = &form{question: q.Question, fields: fieldsOf(q), values: map[string]json.RawMessage{}}
+	}
+	return t.form.fields
+}
+
+// fieldsOf are the values that a question asks for: the properties of its schema, or one
+// text.
+func fieldsOf(q *agent.Event) []field {
+	var schema struct {
+		Properties map[string]struct {
+			Type, Title, Description string
+			Enum                     []string
+		}
+		Required []string
+	}
+	if q.What != "elicit" || json.Unmarshal(q.Schema, &schema) != nil || len(schema.Properties) == 0 {
+		return []field{{name: "answer", about: "your answer:", kind: "string", choices: q.Choices, required: q.What != "elicit"}}
+	}
+	var list []field
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		p := schema.Properties[name]
+		about := termtext.Visible(name)
+		if p.Description != "" {
+			about += ", " + termtext.Visible(p.Description)
+		}
+		if p.Type == "boolean" {
+			p.Enum = []string{"true", "false"}
+		}
+		list = append(list, field{name, about + ":", p.Type, p.Enum, slices.Contains(schema.Required, name)})
+	}
+	return list
+}
+
+// answerField takes the value of the next field, and replies with the last.
+func (t *talk) answerField(q *agent.Event, text string) error {
+	f := t.fields(q)[0]
+	if text == "" && f.required {
+		return fmt.Errorf("%s: a value is needed; esc declines", f.name)
+	}
+	if i, err := strconv.Atoi(text); err == nil && i >= 1 && i <= len(f.choices) {
+		text = f.choices[i-1]
+	}
+	if len(f.choices) > 0 && text != "" && !slices.Contains(f.choices, text) && q.What == "elicit" {
+		return fmt.Errorf("%s: want a number from 1 to %d", f.name, len(f.choices))
+	}
+	if text != "" {
+		value, err := f.value(text)
+		if err != nil {
+			return err
+		}
+		t.form.values[f.name] = value
+	}
+	if t.form.fields = t.form.fields[1:]; len(t.form.fields) > 0 {
+		return nil
+	}
+	if q.What == "elicit" {
+		t.reply(q, map[string]any{"action": "accept", "content": t.form.values})
+		return nil
+	}
+	t.reply(q, t.form.values["answer"])
+	return nil
+}
+
+// value is the JSON of what a person typed.
+func (f *field) value(text string) (json.RawMessage, error) {
+	switch f.kind {
+	case "number", "integer", "boolean", "array", "object":
+		if !json.Valid([]byte(text)) {
+			return nil, fmt.Errorf("%s: want a JSON %s", f.name, f.kind)
+		}
+		return json.RawMessage(text), nil
+	}
+	return json.Marshal(text)
+}
+
+// questionLines is a question in full, for the scrollback: exactly what would run.
+func questionLines(q *agent.Event) []string {
+	who := termtext.Visible(strings.Join(q.Path, " > "))
+	if q.What != "approve" {
+		source := ""
+		if q.Tool != "" {
+			source = " (for " + termtext.Visible(q.Tool) + ")"
+		}
+		return append([]string{who + " asks" + source + ":"}, indented(termtext.Clean(q.Text))...)
+	}
+	lines := []string{who + " wants to call " + termtext.Visible(q.Tool) + ":"}
+	var args map[string]json.RawMessage
+	if json.Unmarshal([]byte(q.Args), &args) != nil {
+		args = map[string]json.RawMessage{"arguments": json.RawMessage(q.Args)}
+	}
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		var s string
+		if json.Unmarshal(args[name], &s) != nil || !strings.Contains(strings.TrimSuffix(s, "\n"), "\n") {
+			lines = append(lines, "  | "+termtext.Visible(name)+" = "+termtext.Visible(string(args[name])))
+			continue
+		}
+		lines = append(lines, "  | "+termtext.Visible(name)+" =")
+		for line := range strings.Lines(s) {
+			lines = append(lines, "  |     "+termtext.Visible(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	if q.Text != "" {
+		lines = append(lines, "  why: "+termtext.Visible(q.Text))
+	}
+	if q.Sandbox != "" {
+		lines = append(lines, "  sandbox: "+termtext.Visible(q.Sandbox))
+	}
+	return lines
+}
+
+// questionText is a question in full on lines of the screen.
+func (m *model) questionText(q *agent.Event) []string {
+	var lines []string
+	for _, line := range questionLines(q) {
+		text := strings.TrimLeft(line, " ")
+		lines = append(lines, m.styled("33", m.wrapped(line[:len(line)-len(text)], text))...)
+	}
+	return lines
+}
+
+func indented(text string) []string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, "  "+strings.TrimSuffix(line, "\n"))
+	}
+	return lines
+}
