@@ -176,9 +176,9 @@ func TestWhatIsSpentIsNamed(t *testing.T) {
 		b := Budget{}
 		limits := amounts{unlimited, unlimited, unlimited, unlimited, unlimited}
 		limits[kind] = 1
-		b.setAmounts(limits)
-		if b.limits() != limits {
-			t.Errorf("limits = %v, want %v", b.limits(), limits)
+		setAmounts(&b, limits)
+		if limitsOf(&b) != limits {
+			t.Errorf("limits = %v, want %v", limitsOf(&b), limits)
 		}
 		one := TotalUsage{Usage: [...]Usage{{Cost: 1}, {InputTokens: 1}, {OutputTokens: 1}, {Requests: 1}}[kind]}
 		if err := spender(nil, newTree(Lease{}), "root", b, one).spent(); !errors.Is(err, ErrBudget) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), amountName(kind)) {
@@ -188,8 +188,8 @@ func TestWhatIsSpentIsNamed(t *testing.T) {
 			t.Error(err)
 		}
 		limits[kind] = -5
-		if b.setAmounts(limits); b.limits()[kind] != 0 {
-			t.Errorf("a negative amount is %d", b.limits()[kind])
+		if setAmounts(&b, limits); limitsOf(&b)[kind] != 0 {
+			t.Errorf("a negative amount is %d", limitsOf(&b)[kind])
 		}
 	}
 }
@@ -215,7 +215,7 @@ func TestCallsAreReservedUntilTheyAreCounted(t *testing.T) {
 	}
 	// What the reserver of the embedding program refuses is released again.
 	refused := errors.New("refused")
-	inv := &Invocation{Key: "d", run: own}
+	inv := &Invocation{Key: "d", Host: &call{run: own}}
 	next := func(context.Context, Need) (func(Usage), error) { return nil, refused }
 	if _, err := tr.reserver(next)(t.Context(), Need{Call: inv}); err != refused || root.account.held[amountCalls] != 1 {
 		t.Errorf("the reserver returned %v, %d calls are held", err, root.account.held[amountCalls])
@@ -324,7 +324,7 @@ func TestASharedReservationIsMadeForWhatIsLimited(t *testing.T) {
 func TestAChildReservesAtItsCaller(t *testing.T) {
 	tr := newTree(Lease{})
 	root := spender(nil, tr, "root", Budget{Calls: ptr[int64](3), Turns: ptr[int64](5)}, TotalUsage{Calls: 1})
-	inv := &Invocation{Key: "s.1.1", run: root}
+	inv := &Invocation{Key: "s.1.1", Host: &call{run: root}}
 	top := &remote{session: &Session{}, callKey: inv.Key, host: root, total: TotalUsage{Calls: 1}}
 	top.session.ID, top.session.Running = "c", true
 	tr.remotes["c"], tr.remotes["other"] = top, &remote{session: &Session{}, callKey: "s.1.2"}
@@ -448,7 +448,7 @@ func TestALeaseOnlyShrinks(t *testing.T) {
 			t.Errorf("least(%v, %v) = %v", tt.a, tt.b, got)
 		}
 	}
-	l := Lease{Path: []string{"a"}, Traceparent: "t"}.shrink(Lease{Rights: []byte(`[1]`)}).shrink(Lease{Shared: true, Path: []string{"b"}, Rights: []byte(`[1,2]`)}).shrink(Lease{})
+	l := Lease{Path: []string{"a"}, Traceparent: "t"}.Shrink(Lease{Rights: []byte(`[1]`)}).Shrink(Lease{Shared: true, Path: []string{"b"}, Rights: []byte(`[1,2]`)}).Shrink(Lease{})
 	if !l.Shared || l.Path[0] != "b" || l.Traceparent != "t" || string(l.Rights) != "[1,2]" {
 		t.Errorf("shrink = %+v", l)
 	}

@@ -16,9 +16,12 @@ func budgetNames() []string {
 // String lists the amounts that are limited, as "usd 2.00, seconds 600".
 func (b Budget) String() string {
 	var list []string
-	for kind, n := range b.limits() {
-		if n != unlimited {
-			list = append(list, amountName(kind)+" "+amountText(kind, n))
+	if b.USD != nil {
+		list = append(list, "usd "+b.USD.Dollars())
+	}
+	for i, n := range [...]*int64{b.InputTokens, b.OutputTokens, b.Turns, b.Calls} {
+		if n != nil {
+			list = append(list, budgetNames()[1+i]+" "+strconv.FormatInt(*n, 10))
 		}
 	}
 	if b.Seconds != nil {

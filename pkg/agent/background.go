@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"sync"
 )
 
@@ -17,21 +16,15 @@ type background struct {
 	states  map[any]any
 }
 
-// Background runs f beyond the end of the call: until f returns, or until the run of the
-// agent that makes the call ends. Then the ctx of f ends, and the run waits for f. A text
-// that f returns is a message for the model, which it sees with its next request; ""
-// is none. ctx is that of the call. Outside a run nothing is started, which is an error.
-func (inv *Invocation) Background(ctx context.Context, f func(ctx context.Context) (notice string)) error {
-	if inv.run == nil {
-		return errors.New("this call is not part of a run")
-	}
-	b := &inv.run.background
+// Background implements agent.Host.
+func (r *run) Background(ctx context.Context, f func(ctx context.Context) (notice string)) {
+	b := &r.background
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.cancel == nil {
 		b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	}
-	inside, t := b.ctx, inv.run.tree
+	inside, t := b.ctx, r.tree
 	b.tasks.Go(func() {
 		notice := ""
 		_ = t.guard(func() error { notice = f(inside); return nil }) // the run ends by itself
@@ -45,17 +38,11 @@ func (inv *Invocation) Background(ctx context.Context, f func(ctx context.Contex
 			}
 		}
 	})
-	return nil
 }
 
-// State returns what the run of the agent that makes the call keeps under key: what create
-// returned for the first call. It is gone when the run ends. Outside a run it is new each
-// time.
-func (inv *Invocation) State(key any, create func() any) any {
-	if inv.run == nil {
-		return create()
-	}
-	b := &inv.run.background
+// State implements agent.Host.
+func (r *run) State(key any, create func() any) any {
+	b := &r.background
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.states == nil {
@@ -67,12 +54,9 @@ func (inv *Invocation) State(key any, create func() any) any {
 	return b.states[key]
 }
 
-// AwaitNotice waits until a text of Background waits for the model, or ctx ends.
-func (inv *Invocation) AwaitNotice(ctx context.Context) {
-	if inv.run == nil {
-		return
-	}
-	b := &inv.run.background
+// AwaitNotice implements agent.Host.
+func (r *run) AwaitNotice(ctx context.Context) {
+	b := &r.background
 	b.mu.Lock()
 	if len(b.notices) > 0 {
 		b.mu.Unlock()

@@ -19,12 +19,12 @@ type Behalf struct {
 	Offers func(ToolSpec) bool
 }
 
-// OnBehalf runs b for the agent that makes the call, in a new session below its run. b calls
-// the agent's tools with the agent's rights, as if the agent's model made the calls. The call
-// itself no longer counts as a running one (Runner.MaxProcesses), and b does not count
+// OnBehalf runs b for the agent that makes the call inv, in a new session below its run. b
+// calls the agent's tools with the agent's rights, as if the agent's model made the calls. The
+// call itself no longer counts as a running one (Runner.MaxProcesses), and b does not count
 // towards limits of depth. It is an error if the call is not part of a run.
-func (inv *Invocation) OnBehalf(ctx context.Context, b Behalf, prompt Message) (*Outcome, error) {
-	r := inv.run
+func OnBehalf(ctx context.Context, inv *Invocation, b Behalf, prompt Message) (*Outcome, error) {
+	r := callOf(inv)
 	if r == nil {
 		return &Outcome{Status: StatusFailed, Agent: inv.Agent}, errors.New("this call is not part of a run")
 	}
@@ -36,14 +36,14 @@ func (inv *Invocation) OnBehalf(ctx context.Context, b Behalf, prompt Message) (
 	state := inv.SessionState()
 	for i, set := range a.Toolsets {
 		a.Toolsets[i] = toolsFunc(func(ctx context.Context) ([]Tool, error) {
-			list, err := sessionTools(ctx, set, &state)
+			list, err := ToolsOf(ctx, set, &state)
 			return slices.DeleteFunc(slices.Clone(list), func(t Tool) bool { return !b.Offers(t.Spec()) }), err
 		})
 	}
-	if inv.admitted.CompareAndSwap(true, false) {
+	if r.admitted.CompareAndSwap(true, false) {
 		<-r.tree.gate.slots
 	}
-	child := &run{tree: r.tree, up: r, agent: &a, session: &Session{}, parent: inv.Key, depth: r.depth + 1, behalf: true}
+	child := &run{tree: r.tree, up: r.run, agent: &a, session: &Session{}, parent: inv.Key, depth: r.depth + 1, behalf: true}
 	return child.do(ctx, &prompt)
 }
 

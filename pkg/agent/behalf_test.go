@@ -18,7 +18,7 @@ func (onBehalf) Spec() agent.ToolSpec {
 
 func (b onBehalf) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	offers := func(s agent.ToolSpec) bool { return s.Name != "behalf" && s.Name != "hidden" }
-	return agent.AnswerOf(inv.OnBehalf(ctx, agent.Behalf{Model: "m", Provider: b.model, Offers: offers}, agent.UserText("go")))
+	return agent.AnswerOf(agent.OnBehalf(ctx, inv, agent.Behalf{Model: "m", Provider: b.model, Offers: offers}, agent.UserText("go")))
 }
 
 // calling is a model that makes one call and answers with its result.

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -54,12 +53,10 @@ func amountText(kind int, n int64) string {
 	if kind != amountUSD {
 		return strconv.FormatInt(n, 10)
 	}
-	s := Money(n).String()
-	whole, cents, _ := strings.Cut(s, ".")
-	return whole + "." + cents + strings.Repeat("0", max(0, 2-len(cents)))
+	return Money(n).Dollars()
 }
 
-func (b *Budget) limits() amounts {
+func limitsOf(b *Budget) amounts {
 	limits := amounts{unlimited, unlimited, unlimited, unlimited, unlimited}
 	if b.USD != nil {
 		limits[amountUSD] = int64(*b.USD)
@@ -72,7 +69,7 @@ func (b *Budget) limits() amounts {
 	return limits
 }
 
-func (b *Budget) setAmounts(a amounts) {
+func setAmounts(b *Budget, a amounts) {
 	set := func(kind int) *int64 {
 		if a[kind] == unlimited {
 			return nil
@@ -123,13 +120,13 @@ func (r *run) openAccount() {
 		lease = &r.tree.lease
 	}
 	a := &r.account
-	*a = account{limit: r.agent.Budget.limits()}
+	*a = account{limit: limitsOf(&r.agent.Budget)}
 	if d, ok := r.agent.Budget.Time(); ok {
 		a.timed = max(d, 1)
 	}
 	if lease != nil {
 		had := consumed(&r.total)
-		for kind, n := range lease.limits() {
+		for kind, n := range limitsOf(&lease.Budget) {
 			if n == unlimited {
 				continue
 			}
@@ -263,7 +260,7 @@ func (r *run) reserveRequest(ctx context.Context, step Step) (settle func(usage 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	check := func() error { return cmp.Or(r.spent(), r.closing(step)) }
-	release, err := r.reserve(ctx, r.session.estimate(), check)
+	release, err := r.reserve(ctx, r.session.Size(), check)
 	if err != nil {
 		return nil, err
 	}
@@ -409,7 +406,7 @@ func (r *run) reserveCall(ctx context.Context, inv *Invocation) (settle func(), 
 	if err := r.admit(inv.Key); err != nil {
 		return nil, err
 	}
-	e := inv.event(EventQuestion)
+	e := inv.Event(EventQuestion)
 	if err := r.askAbove(ctx, Event{Session: e.Session, Agent: e.Agent, Parent: e.Parent, Depth: e.Depth, Key: inv.Key}); err != nil {
 		r.callCounted(inv.Key)
 		return nil, err
@@ -455,14 +452,13 @@ func (t *tree) reserver(next Reserver) Reserver {
 		next = func(context.Context, Need) (func(Usage), error) { return settleNothing, nil }
 	}
 	return func(ctx context.Context, n Need) (func(Usage), error) {
-		if n.Call != nil && n.Call.run != nil {
-			r := n.Call.run
-			if n.Call.Spec.Channel > 0 && r.levels() < 1 { // the process would send a request before it tells us its depth
-				_, err := AnswerOf(&Outcome{Agent: n.Call.Spec.Name}, r.errDepth())
+		if c := callOf(n.Call); c != nil {
+			if n.Call.Spec.Channel > 0 && c.levels() < 1 { // the process would send a request before it tells us its depth
+				_, err := AnswerOf(&Outcome{Agent: n.Call.Spec.Name}, c.errDepth())
 				return nil, err
 			}
-			if r.budgeted() {
-				return r.reserveBoth(ctx, n, next)
+			if c.budgeted() {
+				return c.reserveBoth(ctx, n, next)
 			}
 		}
 		return next(ctx, n)

@@ -32,7 +32,7 @@ func (r *run) askAbove(ctx context.Context, e Event) error {
 	if t.reserveShared != nil {
 		return r.askShared(ctx, e)
 	}
-	kinds := t.lease.limits()
+	kinds := limitsOf(&t.lease.Budget)
 	concerned := kinds[:amountCalls]
 	if e.Key != "" {
 		concerned = kinds[amountCalls:]
@@ -70,7 +70,7 @@ func (r *run) askAbove(ctx context.Context, e Event) error {
 // limit reduces the limits of the root to totals that its caller permits. t.mu is held.
 func (t *tree) limit(totals *Budget) {
 	a := &t.root.account
-	for kind, n := range totals.limits() {
+	for kind, n := range limitsOf(totals) {
 		if n < a.limit[kind] {
 			a.limit[kind], a.leased[kind] = n, len(t.lease.Path) > 0 // within is true: the lease has limits
 		}
@@ -88,7 +88,7 @@ func (r *run) askShared(ctx context.Context, e Event) error {
 	if e.Key == "" && !limited(limits[:amountCalls]) || e.Key != "" && limits[amountCalls] == unlimited {
 		return nil
 	}
-	e.Kind, e.Time, e.Usage = EventReservation, t.now(), &Usage{InputTokens: s.estimate()}
+	e.Kind, e.Time, e.Usage = EventReservation, t.now(), &Usage{InputTokens: s.Size()}
 	left, total, err := func() (Budget, Budget, error) {
 		t.mu.Unlock()
 		defer t.mu.Lock() // also for a panic: to unlock it twice would end the program
@@ -126,14 +126,14 @@ func (r *run) answerBudget(ctx context.Context, inv *Invocation, e Event) (json.
 		top = top.up
 	}
 	left, _ := r.left(false)
-	shared := t.left.limits()
+	shared := limitsOf(&t.left)
 	for kind, n := range consumed(&top.total) {
 		if left[kind] = min(left[kind], shared[kind]); left[kind] != unlimited {
 			left[kind] += n
 		}
 	}
 	var limits Budget
-	limits.setAmounts(left)
+	setAmounts(&limits, left)
 	return json.Marshal(budgetReply{Limits: &limits})
 }
 
@@ -166,7 +166,7 @@ func (r *run) reserveRemote(ctx context.Context, s *remote, e Event) error {
 		}
 		return r.spent()
 	}
-	release, err := r.reserve(ctx, s.session.estimate(), check)
+	release, err := r.reserve(ctx, s.session.Size(), check)
 	if err != nil {
 		return err
 	}

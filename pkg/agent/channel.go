@@ -11,9 +11,6 @@ import (
 	"time"
 )
 
-// ChannelVersion is the version of the channel's protocol.
-const ChannelVersion = 1
-
 // A Channel is a run that its holder watches and directs. Its methods are safe for
 // concurrent use.
 type Channel struct {
@@ -68,7 +65,7 @@ func (r *Runner) Start(ctx context.Context, s Start) *Channel {
 		}
 		c.put(e)
 	}
-	ctx, late := s.Lease.limitTime(ctx)
+	ctx, late := leaseTime(ctx, &s.Lease)
 	stop := context.AfterFunc(ctx, c.stop)
 	go func() {
 		defer close(c.done)
@@ -81,7 +78,7 @@ func (r *Runner) Start(ctx context.Context, s Start) *Channel {
 				switch {
 				case prompt != nil:
 					c.out, err = r.Run(ctx, *prompt)
-				case s.alone():
+				case alone(&s):
 					c.out, err = r.Compact(ctx)
 				default:
 					c.out, err = r.Resume(ctx)
@@ -125,7 +122,7 @@ func (c *Channel) prepare(ctx context.Context, s Start) (prompt *Message, err er
 		return nil, fmt.Errorf("lease: processes is %d; at least 1 is needed", *n)
 	}
 	own := r.Lease.Seconds
-	r.Lease = r.Lease.shrink(s.Lease)
+	r.Lease = r.Lease.Shrink(s.Lease)
 	r.Lease.Seconds = own // those of the holder end the context
 	if r.From == nil {
 		r.From = &Resume{}
@@ -140,9 +137,8 @@ func (c *Channel) prepare(ctx context.Context, s Start) (prompt *Message, err er
 	}
 	if s.Journal {
 		c.patience = ackTime
-		if d := s.Lease.DetachedSeconds; d != nil {
-			c.patience += seconds(*d)
-		}
+		detached, _ := seconds(s.Lease.DetachedSeconds)
+		c.patience += detached
 		r.Journal = acks{c}
 	}
 	r.caller = c.ask
@@ -192,6 +188,11 @@ func (r *Runner) Shape(schema json.RawMessage) error {
 	return nil
 }
 
+// alone reports whether the run only shortens the conversation.
+func alone(s *Start) bool { return s.Compact && !prompts(s) }
+
+func prompts(s *Start) bool { return len(s.Args)+len(s.Media) > 0 || s.Message != nil }
+
 // spent replaces what sessions have consumed.
 func (r *Resume) spent(spent map[string]TotalUsage) {
 	if total, ok := spent[r.Session.ID]; ok && r.Session.Unfinished() {
@@ -209,12 +210,12 @@ func (r *Resume) spent(spent map[string]TotalUsage) {
 // resumed. A prompt with a History is one that the holder has sent before.
 func (c *Channel) prompt(ctx context.Context, s Start) (*Message, error) {
 	switch {
-	case s.alone():
+	case alone(&s):
 		return nil, nil
 	case s.Compact:
 		c.Direct(Directive{Compact: true})
 	}
-	again := !s.prompts() || len(s.History) > 0 || s.Finish != nil
+	again := !prompts(&s) || len(s.History) > 0 || s.Finish != nil
 	if from := c.runner.From; again && from != nil && from.Session != nil && from.Session.Unfinished() {
 		if s.Finish != nil && len(s.Finish.Parts) > 0 {
 			c.Input(*s.Finish)

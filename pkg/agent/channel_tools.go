@@ -51,7 +51,7 @@ func (t *clientTool) Call(ctx context.Context, inv *Invocation) (Result, error) 
 		defer c.mu.Unlock()
 		delete(c.results, inv.Key)
 	}()
-	e := inv.event(EventClientCall)
+	e := inv.Event(EventClientCall)
 	e.Args = inv.Call.Args
 	c.runner.root().observe(e)
 	select {

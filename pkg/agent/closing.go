@@ -131,9 +131,9 @@ func (s *Session) applyClosing(e Event) error {
 // answered ends the run with the last answer: partial if the model was asked for it.
 func (s *Session) answered() Step {
 	if s.Closing == "" {
-		return s.end(StatusOK, nil)
+		return s.End(StatusOK, nil)
 	}
-	step := s.end(StatusPartial, nil)
+	step := s.End(StatusPartial, nil)
 	step.Events[0].Error = s.Closing
 	return step
 }
@@ -143,5 +143,5 @@ var errClosing = errors.New("the budget allows no further call")
 // errClosed is the error of a run whose model called tools when it was asked for its
 // answer.
 func (s *Session) errClosed() error {
-	return &budgetError{text: s.Closing + "; asked for its answer, the model called tools"}
+	return &EndError{Status: StatusBudget, Text: s.Closing + "; asked for its answer, the model called tools"}
 }

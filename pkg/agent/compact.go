@@ -29,9 +29,9 @@ const (
 	mediaTokens = 1500
 )
 
-// estimate is the size of the conversation in tokens: what the model counted with
+// Size estimates the size of the conversation in tokens: what the model counted with
 // its last answer, and a guess for what came since.
-func (s *Session) estimate() int { return s.Tokens + (s.bytes-s.CountedBytes)/bytesPerToken }
+func (s *Session) Size() int { return s.Tokens + (s.bytes-s.CountedBytes)/bytesPerToken }
 
 func messageBytes(m Message) int {
 	n := partsBytes(m.Parts) + 16
@@ -67,7 +67,7 @@ func messagesBytes(list []Message) int {
 // between two answers.
 func (s *Session) compact() (Step, bool) {
 	limit := s.contextTokens()
-	if s.Limits.ContextTokens < 0 || s.Compacted || s.estimate() <= limit/100*compactAt {
+	if s.Limits.ContextTokens < 0 || s.Compacted || s.Size() <= limit/100*compactAt {
 		return Step{}, false
 	}
 	return s.shorten(limit)
@@ -83,7 +83,7 @@ func (s *Session) shortenMore() (Step, bool) {
 	if s.Limits.ContextTokens < 0 {
 		return Step{}, false
 	}
-	limit := min(s.estimate(), s.contextTokens())
+	limit := min(s.Size(), s.contextTokens())
 	if step, ok := s.shorten(limit); ok {
 		return step, true
 	}
@@ -125,7 +125,7 @@ func (s *Session) summaryFront(list []Message, limit int) int {
 // allowed is so many percent of the limit, which is in tokens, in bytes as the
 // model counts.
 func (s *Session) allowed(limit, percent int) int {
-	return limit / 100 * percent * max(s.bytes, 1) / max(s.estimate(), 1)
+	return limit / 100 * percent * max(s.bytes, 1) / max(s.Size(), 1)
 }
 
 // compaction replaces the conversation by list.
@@ -138,7 +138,7 @@ func (s *Session) compaction(list []Message, text string) Step {
 // Shorten returns the step that shortens the conversation because a person asks for it,
 // whatever its size. ok is false if there is nothing to take away. No call may be open.
 func (s *Session) Shorten() (step Step, ok bool) {
-	limit := s.estimate()
+	limit := s.Size()
 	if most := s.contextTokens(); most > 0 {
 		limit = min(limit, most)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -46,24 +45,18 @@ func hasContext(value json.RawMessage) bool {
 	return len(value) > 0 && !bytes.Equal(bytes.TrimSpace(value), []byte("null"))
 }
 
-// SetContext changes the context of the run: value is what the call makes of
-// inv.Context. What it has not changed stays as other calls have left it in the
-// meantime: members of objects are merged, all else is replaced as a whole. The error
-// says why value is refused; the context is then as before.
-func (inv *Invocation) SetContext(ctx context.Context, value json.RawMessage) error {
-	if inv.run == nil {
-		return errors.New("set the context: this call is not part of a run")
-	}
-	t := inv.run.tree
+// SetContext implements agent.Host.
+func (r *run) SetContext(ctx context.Context, inv *Invocation, value json.RawMessage) error {
+	t := r.tree
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return inv.run.setContext(ctx, inv, value, func(merged json.RawMessage) error {
-		if inv.Session != inv.run.session.ID {
+	return r.setContext(ctx, inv, value, func(merged json.RawMessage) error {
+		if inv.Session != r.session.ID {
 			return nil // of Runner.Call, which keeps nothing
 		}
-		e := inv.event(EventContext)
+		e := inv.Event(EventContext)
 		e.Context = merged
-		return inv.run.happen(ctx, e)
+		return r.happen(ctx, e)
 	})
 }
 

@@ -32,6 +32,9 @@ func (r *run) timeName() string {
 	return fmt.Sprintf("budget seconds %s of agent %s", strconv.FormatFloat(r.account.timed.Seconds(), 'f', -1, 64), r.agent.Slug)
 }
 
+// seconds returns the time of a lease, or of its budget; ok is false if there is none.
+func seconds(s *float64) (d time.Duration, ok bool) { return (&Budget{Seconds: s}).Time() }
+
 func secondsText(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
 }

@@ -53,7 +53,7 @@ func ruled(v, c Verdict) (*run, *Invocation) {
 	t := &tree{now: time.Now, inboxes: &inboxes{}, questionTime: time.Minute, maxDepth: DefaultMaxDepth, remotes: map[string]*remote{}}
 	r := &run{tree: t, agent: &Agent{Slug: "root", Rights: &judging{v, c}}, session: &Session{}}
 	t.root = r
-	return r, &Invocation{Call: ToolCall{Name: "expert_x"}, Spec: ToolSpec{Name: "expert_x", Agent: "x"}, Key: "s.1.1", run: r}
+	return r, &Invocation{Call: ToolCall{Name: "expert_x"}, Spec: ToolSpec{Name: "expert_x", Agent: "x"}, Key: "s.1.1", Host: &call{run: r}}
 }
 
 // TestCallsOfAChildNeedWhatTheirRightsRequire: an agent in another process is ended if it starts
@@ -310,7 +310,7 @@ func TestTheEndOfACallSaysWhetherItRan(t *testing.T) {
 		"it runs again":          {again: true, want: "done", started: true},
 		"it fails again":         {again: true, err: errors.New("broke"), want: "error: broke", started: true},
 		"refused":                {policy: refuse, want: "error: not run: refused by policy: no", args: "{}"},
-		"refused again":          {policy: refuse, again: true, want: errUnknownOutcome.Error(), args: "{}"},
+		"refused again":          {policy: refuse, again: true, want: ErrUnknownOutcome.Error(), args: "{}"},
 		"no verdict is recorded": {policy: refuse, fails: EventVerdict},
 		"no start is recorded":   {fails: EventCallStarted},
 		"no end is recorded":     {fails: EventCallEnded, started: true},

@@ -55,27 +55,28 @@ func (r *run) delegate(ctx context.Context, inv *Invocation, a *Agent, prompt Me
 		child.session = p.Session
 	}
 	out := &Outcome{Status: StatusFailed, Agent: a.Slug}
-	inv.delegated = true
+	c := callOf(inv)
+	c.delegated = true
 	if !child.session.Running {
-		if inv.delegating = child.prompt(ctx, prompt); inv.delegating != nil {
-			return out, inv.delegating
+		if c.delegating = child.prompt(ctx, prompt); c.delegating != nil {
+			return out, c.delegating
 		}
 	}
 	lease := r.Lease(ctx, inv)
 	lease.Shared = false               // see Runner.Shared: the caller is not there to be asked
 	lease.Rights = r.tree.lease.Rights // the others are those of Callers
-	inv.delegating = r.tree.delegate(ctx, Delegation{Key: inv.Key, Session: child.session.ID, Agent: a.Slug, Source: a.Source, Depth: child.session.Depth, Lease: lease})
-	return out, inv.delegating
+	c.delegating = r.tree.delegate(ctx, Delegation{Key: inv.Key, Session: child.session.ID, Agent: a.Slug, Source: a.Source, Depth: child.session.Depth, Lease: lease})
+	return out, c.delegating
 }
 
-// Left is what is left of b after total was consumed. Times, depth and processes stay.
-func (b Budget) Left(total TotalUsage) Budget {
-	left, used := b.limits(), consumed(&total)
+// Left returns what is left of b after total was consumed. Times, depth and processes stay.
+func Left(b Budget, total TotalUsage) Budget {
+	left, used := limitsOf(&b), consumed(&total)
 	for kind, n := range left {
 		if n != unlimited {
 			left[kind] = max(n-used[kind], 0)
 		}
 	}
-	b.setAmounts(left)
+	setAmounts(&b, left)
 	return b
 }

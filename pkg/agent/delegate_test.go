@@ -224,7 +224,7 @@ func TestTimeLimitsCountFromTheBeginning(t *testing.T) {
 func TestLeftOfABudget(t *testing.T) {
 	usd, calls := 3*agent.Dollar, int64(7)
 	b := agent.Budget{USD: &usd, Calls: &calls}
-	left := b.Left(agent.TotalUsage{Usage: agent.Usage{Cost: agent.Dollar, Requests: 5}, Calls: 1})
+	left := agent.Left(b, agent.TotalUsage{Usage: agent.Usage{Cost: agent.Dollar, Requests: 5}, Calls: 1})
 	if *left.USD != 2*agent.Dollar || *left.Calls != 6 || left.Turns != nil || usd != 3*agent.Dollar {
 		t.Errorf("Left = %v %v %v", *left.USD, *left.Calls, left.Turns)
 	}

@@ -223,7 +223,9 @@ func (r *run) directBelow(inv *Invocation, n *remote, session string) {
 	}
 	b.below = send
 	if n.up == nil {
-		b.stop = inv.stop
+		if c := callOf(inv); c != nil {
+			b.stop = c.stop
+		}
 		b.below = func(d Directive) {
 			d.Session = "" // any runner reads that
 			send(d)
@@ -275,7 +277,7 @@ func (r *run) compactAlone(ctx context.Context) error {
 	case more:
 		return nil
 	case r.cause != nil:
-		return r.apply(ctx, r.session.end(StatusOf(r.cause), r.cause))
+		return r.apply(ctx, r.session.End(StatusOf(r.cause), r.cause))
 	}
-	return r.apply(ctx, r.session.end(StatusOK, nil))
+	return r.apply(ctx, r.session.End(StatusOK, nil))
 }

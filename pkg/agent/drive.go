@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/leaf/redact"
@@ -88,7 +89,7 @@ func (r *run) begin(ctx context.Context, prompt *Message) error {
 			return err
 		}
 	}
-	for r.session.open > 0 {
+	for len(r.session.OpenCalls()) > 0 {
 		if err := r.perform(ctx, r.session.Next()); err != nil {
 			return err
 		}
@@ -103,9 +104,9 @@ func (r *run) begin(ctx context.Context, prompt *Message) error {
 func (r *run) resumed() Event {
 	e := r.traced(r.session.Resumed(r.limits()))
 	e.Summary = r.compacts
-	if u := r.session.unanswered(); u != (Usage{}) {
+	if u := r.session.Unanswered(); u != (Usage{}) {
 		r.tree.mu.Lock()
-		u = r.reserved(priced(r.agent.Provider, u), r.session.estimate())
+		u = r.reserved(priced(r.agent.Provider, u), r.session.Size())
 		r.tree.mu.Unlock()
 		e.Usage = &u
 	}
@@ -134,7 +135,7 @@ func (r *run) limits() Limits {
 func (r *run) outcome(err error) (*Outcome, error) {
 	r.tree.mu.Lock()
 	out := &Outcome{Status: StatusOf(err), Session: r.session.ID, Agent: r.agent.Slug,
-		Turns: r.session.RunTurns, Total: r.total.clone(), Duration: r.tree.now().Sub(r.start)}
+		Turns: r.session.RunTurns, Total: r.total.Clone(), Duration: r.tree.now().Sub(r.start)}
 	r.tree.mu.Unlock()
 	if m, ok := r.session.Answer(); ok && r.session.RunTurns > 0 {
 		out.Message, out.Answer = m, m.Text()
@@ -247,7 +248,7 @@ func (r *run) ask(ctx context.Context, step Step) error {
 	}
 	var usage Usage
 	defer func() { settle(usage) }()
-	size := r.session.estimate()
+	size := r.session.Size()
 	req := r.session.Request(step, *r.tools.system, r.tools.specs)
 	req.Trace = r.tree.requestTrace(req)
 	if out := r.agent.OutputSchema; out != nil && !req.Summary {
@@ -291,7 +292,7 @@ func (r *run) answered(ctx context.Context, step Step, resp *Response, usage Usa
 	}
 	e := r.session.Answered(step, resp)
 	if e.Kind == EventAnswer {
-		restate(e.Message.Calls, r.tools.specs)
+		Restate(e.Message.Calls, r.tools.specs)
 	}
 	if e.Kind == EventFailure {
 		return r.fail(ctx, step, errors.New(e.Error), usage)
@@ -361,13 +362,15 @@ func (r *run) callAll(ctx context.Context, step Step) error {
 
 // call runs one call. Whatever goes wrong with the tool becomes the result.
 func (r *run) call(ctx context.Context, c PendingCall) error {
-	tool := r.tools.byName[r.tools.specs[toolIndex(r.tools.specs, c.Name)].Name]
-	inv := r.session.Invocation(c, tool.Spec())
+	tool := r.tools.byName[r.tools.specs[ToolIndex(r.tools.specs, c.Name)].Name]
+	k := &call{run: r}
+	inv := &k.inv
+	r.session.Invoke(inv, c, tool.Spec())
 	inv.Trace = r.tree.callTrace(r.tree.root.session.ID, inv.Key)
-	inv.Host, inv.run, inv.Level, inv.Context = r, r, r.tree.above+r.depth, r.tree.currentContext()
+	inv.Host, inv.Level, inv.Context = k, r.tree.above+r.depth, r.tree.currentContext()
 	if inv.Spec.Channel > 0 {
-		ctx, inv.stop = context.WithCancelCause(ctx)
-		defer inv.stop(nil)
+		ctx, k.stop = context.WithCancelCause(ctx)
+		defer k.stop(nil)
 	}
 	return r.tree.gate.Call(ctx, tool, inv, func(e Event) error {
 		if err := r.emit(ctx, e); err != nil || e.Kind != EventCallStarted || inv.Spec.IsAgent() {
@@ -379,7 +382,7 @@ func (r *run) call(ctx context.Context, c PendingCall) error {
 
 // Progress implements Host.
 func (r *run) Progress(inv *Invocation, text string) {
-	e := inv.event(EventProgress)
+	e := inv.Event(EventProgress)
 	e.N, e.Text = 0, text
 	r.observe(e)
 }
@@ -395,7 +398,7 @@ func (r *run) Run(ctx context.Context, inv *Invocation, a *Agent, prompt Message
 	child := &run{tree: r.tree, up: r, agent: a, session: &Session{}, parent: inv.Key, depth: r.depth + 1}
 	if inv.Spec.Agent != "" {
 		if p := r.tree.takePending(inv.Key); p.Session != nil {
-			child.session, child.total = p.Session, p.Total.clone()
+			child.session, child.total = p.Session, p.Total.Clone()
 			return child.resume(ctx, prompt)
 		}
 	}
@@ -451,6 +454,15 @@ func (r *run) endedBefore(c PendingCall) (e Event, ok bool) {
 	}
 	result, err := t.gate.limit(AnswerOf(out, err))
 	return r.session.CallEnded(c, result, err), true
+}
+
+// SessionState implements agent.Host.
+func (r *run) SessionState() State {
+	r.tree.mu.Lock()
+	defer r.tree.mu.Unlock()
+	s := r.session.State
+	s.Calls = slices.Clone(s.Calls)
+	return s
 }
 
 // warn reports something once.

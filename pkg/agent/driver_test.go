@@ -342,8 +342,8 @@ func (d *driver) calls(ctx context.Context, list []agent.PendingCall) {
 		}
 	}
 	for _, c := range run {
-		inv := d.session.Invocation(c, byName[c.Name].Spec())
-		inv.Host = d
+		inv := &agent.Invocation{Host: d}
+		d.session.Invoke(inv, c, byName[c.Name].Spec())
 		if err := d.gate.Call(ctx, byName[c.Name], inv, func(e agent.Event) error { d.apply(e); return nil }); err != nil {
 			panic(err)
 		}

@@ -33,6 +33,13 @@ var (
 	ErrBudget = errors.New("budget spent")
 	// ErrJournal: an event could not be kept.
 	ErrJournal = errors.New("journal")
+	// ErrChild: an agent in another process sent an event that is not valid at this point,
+	// or that belongs to another session.
+	ErrChild = errors.New("the agent broke the protocol")
+	// ErrNobody: nobody can answer a question.
+	ErrNobody = errors.New("nobody can be asked")
+	// ErrUnknownOutcome: a call started once, and is not started again by itself.
+	ErrUnknownOutcome = errors.New("not run again: this call had started when the program that ran it came to its end, and whether it took effect is not known; check that before you repeat it")
 	// ErrNothingOpen: the last run of the session that Resume is to continue
 	// is over.
 	ErrNothingOpen = errors.New("the session has no unfinished run")
@@ -48,10 +55,18 @@ type EndError struct {
 // Error returns the text.
 func (e *EndError) Error() string { return e.Text }
 
-// Is reports that an interrupted run ended with context.Canceled, and one whose deadline
-// passed with context.DeadlineExceeded.
+// Is reports that an interrupted run ended with context.Canceled, one whose deadline
+// passed with context.DeadlineExceeded, and one whose budget was spent with ErrBudget.
 func (e *EndError) Is(target error) bool {
-	return e.Status == StatusInterrupted && target == context.Canceled || e.Status == StatusDeadline && target == context.DeadlineExceeded
+	switch e.Status {
+	case StatusInterrupted:
+		return target == context.Canceled
+	case StatusDeadline:
+		return target == context.DeadlineExceeded
+	case StatusBudget:
+		return target == ErrBudget
+	}
+	return false
 }
 
 // A Status says how a run ended.

@@ -173,7 +173,8 @@ type Event struct {
 // run.
 func (e *Event) Continues() bool { return e.Attempt > 0 || e.Closing || e.Input }
 
-func (e *Event) begins() bool { return e.Kind == EventMessage && !e.Opening && !e.Continues() }
+// Begins reports whether a message begins a run.
+func (e *Event) Begins() bool { return e.Kind == EventMessage && !e.Opening && !e.Continues() }
 
 // Lasting reports whether events of kind k change the session and belong into
 // a journal.

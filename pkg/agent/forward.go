@@ -11,10 +11,6 @@ import (
 	"time"
 )
 
-// ErrChild: an agent in another process sent an event that is not valid at this point,
-// or that belongs to another session.
-var ErrChild = errors.New("the agent broke the protocol")
-
 // A remote is the session of an agent that another process runs for a call. It takes
 // the place of a run among the callers of a tree.
 type remote struct {
@@ -133,11 +129,15 @@ func (r *run) Called(ctx context.Context, inv *Invocation, err error) {
 		for _, c := range s.session.OpenCalls() {
 			events = append(events, s.session.CallEnded(c, Result{}, err))
 		}
-		if u := s.session.unanswered(); u != (Usage{}) { // it ended while it waited for the model
-			u = r.reserved(u, s.session.estimate())
-			events = append(events, s.session.event(Event{Kind: EventFailure, Turn: s.session.Turn + 1, Status: StatusOf(err), Error: err.Error(), Usage: &u}))
+		if u := s.session.Unanswered(); u != (Usage{}) { // it ended while it waited for the model
+			u = r.reserved(u, s.session.Size())
+			e := s.session.Failed(Step{}, err)
+			e.Usage = &u
+			events = append(events, e)
 		}
-		events = append(events, s.session.event(Event{Kind: EventEnd, Turn: s.session.Turn, Status: StatusOf(err), Error: err.Error(), Total: &TotalUsage{}}))
+		end := s.session.End(StatusOf(err), err).Events[0]
+		end.Text, end.Total = "", &TotalUsage{}
+		events = append(events, end)
 		for _, e := range events {
 			if r.forward(ctx, inv, e) != nil {
 				return // the journal is broken
@@ -227,7 +227,7 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 	if beyond != nil && e.Usage == nil { // what was consumed must be counted
 		return beyond
 	}
-	err = possible(&e, s.session)
+	err = s.session.Possible(&e)
 	if err == nil {
 		err = s.session.Apply(e)
 	}
@@ -235,7 +235,7 @@ func (r *run) forward(ctx context.Context, inv *Invocation, e Event) error {
 		return fmt.Errorf("%w: %w", ErrChild, err)
 	}
 	if e.Total != nil { // without the usage of e itself, see fill
-		total := s.total.clone()
+		total := s.total.Clone()
 		e.Total = &total
 	}
 	t.keep(inv, e)
@@ -278,20 +278,6 @@ func (t *tree) keep(inv *Invocation, e Event) {
 		t.forget(inv, e.Key)
 	}
 	t.forwarded[inv.Key] = append(t.forwarded[inv.Key], e)
-}
-
-// possible checks what Apply does not check: the key of a call, and the usage of an answer.
-func possible(e *Event, s *Session) error {
-	switch e.Kind {
-	case EventVerdict, EventCallStarted, EventCallEnded:
-		if i := s.find(*e); i >= 0 && e.Key != s.key(i) {
-			return fmt.Errorf("the event %s has the key %.100q, not %s", e.Kind, e.Key, s.key(i))
-		}
-	}
-	if e.Usage != nil && !e.Usage.Possible() {
-		return fmt.Errorf("the usage in the event %s is not possible: %+v", e.Kind, *e.Usage)
-	}
-	return nil
 }
 
 // withinLease returns an error for an event with which the agent exceeds its limits. It
@@ -344,7 +330,7 @@ func (r *run) remote(inv *Invocation, e *Event) (*remote, error) {
 	}
 	if known { // it continues a session whose process ended
 		if p, ok := t.pending[e.Parent]; ok && p.Session.ID == e.Session {
-			n.session, n.total = p.Session, p.Total.clone()
+			n.session, n.total = p.Session, p.Total.Clone()
 			for _, earlier := range p.Events {
 				r.noteSetup(inv, n, &earlier)
 			}
@@ -410,7 +396,7 @@ func (r *run) question(ctx context.Context, inv *Invocation, e Event) (json.RawM
 	id := fmt.Sprintf("%s.q%d", inv.Key, t.questions)
 	t.mu.Unlock()
 	path := r.pathOf(inv, e)
-	question := inv.event(EventQuestion)
+	question := inv.Event(EventQuestion)
 	question.Tool, question.Args, question.Time = e.Tool, e.Args, t.now()
 	question.Question, question.What, question.Path, question.Text = id, e.What, path, e.Text
 	question.Schema, question.Choices, question.URL = e.Schema, e.Choices, e.URL
@@ -442,16 +428,13 @@ func (r *run) pathOf(inv *Invocation, e Event) []string {
 	return own
 }
 
-// ErrNobody: nobody can answer a question.
-var ErrNobody = errors.New("nobody can be asked")
-
 // defaultQuestionTime is how long a question waits if the lease does not set it.
 const defaultQuestionTime = 300 * time.Second
 
 // askPerson asks a person to decide about a call, as the policy requires.
 func (t *tree) askPerson(ctx context.Context, inv *Invocation, v Verdict) Verdict {
 	answer, err := inv.Question(ctx, Event{What: "approve", Tool: inv.Call.Name, Args: inv.Call.Args, Text: v.Reason, Choices: []string{string(Allow), string(Deny)},
-		Source: cmp.Or(inv.source, inv.Spec.Source), Digest: inv.digest, Sandbox: inv.Sandbox, Rule: v.Rule, Reviewer: v.Reviewer, Approval: v.Approval})
+		Source: cmp.Or(inv.ToolSource, inv.Spec.Source), Digest: inv.ToolDigest, Sandbox: inv.Sandbox, Rule: v.Rule, Reviewer: v.Reviewer, Approval: v.Approval})
 	if err != nil {
 		return Verdict{Decision: Deny, Reason: strings.TrimPrefix(v.Reason+": "+err.Error(), ": ")}
 	}

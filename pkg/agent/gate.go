@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -84,6 +85,9 @@ type Verdict struct {
 // fit the schema of the tool. It is safe for concurrent use.
 type Policy func(ctx context.Context, inv *Invocation) Verdict
 
+// Denies reports whether the call must not run: v neither allows it nor asks a person.
+func (v Verdict) Denies() bool { return strictness(v.Decision) == strictness(Deny) }
+
 func strictness(d Decision) int {
 	switch d {
 	case Allow:
@@ -158,26 +162,54 @@ func (g *Gate) Generate(ctx context.Context, p Provider, req *Request, depth int
 // that of Call, and nothing happens after it. Whatever goes wrong with the call
 // itself becomes the result.
 func (g *Gate) Call(ctx context.Context, tool Tool, inv *Invocation, record func(Event) error) error {
-	result, err, broken := g.pass(ctx, tool, inv, record)
+	c := callOf(inv)
+	if c == nil {
+		c = new(call)
+	}
+	result, err, broken := g.pass(ctx, tool, inv, c, record)
 	switch {
 	case broken != nil:
 		return broken
-	case inv.delegated:
-		return inv.delegating
-	case err != nil && inv.Again && !inv.started:
-		err = errUnknownOutcome // it may have run before
+	case c.delegated:
+		return c.delegating
+	case err != nil && inv.Again && !c.started:
+		err = ErrUnknownOutcome // it may have run before
 	}
-	e := inv.event(EventCallEnded)
-	e.Millis = inv.took.Milliseconds()
-	e.Result = toolResult(inv.Call, result, err)
-	if !inv.started {
+	e := inv.Ended(result, err)
+	e.Millis = c.took.Milliseconds()
+	if !c.started {
 		e.Args = inv.Call.Args
 	}
 	return record(e)
 }
 
+// A call is what a Gate notes of a call on its way. Those of a run are the Host of their
+// Invocation, which is beside it: one allocation for both.
+type call struct {
+	*run
+	inv     Invocation
+	stop    context.CancelCauseFunc
+	started bool
+	took    time.Duration
+	// delegated says that another Runner answers the call, and delegating is why that
+	// failed: see Runner.Delegate.
+	delegated  bool
+	delegating error
+	// admitted says that the call holds one of the Gate's slots.
+	admitted atomic.Bool
+}
+
+// callOf returns the call of a run that inv is; nil if it is none.
+func callOf(inv *Invocation) *call {
+	if inv == nil {
+		return nil
+	}
+	c, _ := inv.Host.(*call)
+	return c
+}
+
 // pass is Call without the record of the end. broken is the error of record.
-func (g *Gate) pass(ctx context.Context, tool Tool, inv *Invocation, record func(Event) error) (result Result, err, broken error) {
+func (g *Gate) pass(ctx context.Context, tool Tool, inv *Invocation, c *call, record func(Event) error) (result Result, err, broken error) {
 	if err := g.check(ctx, tool, inv); err != nil {
 		return Result{}, fmt.Errorf("nothing ran: %w", err), nil
 	}
@@ -189,35 +221,35 @@ func (g *Gate) pass(ctx context.Context, tool Tool, inv *Invocation, record func
 	}
 	sent := inv.Call.Args
 	if err, broken := g.decide(ctx, tool, inv, record); err != nil || broken != nil {
-		return Result{}, notRun(err), broken
+		return Result{}, NotRun(err), broken
 	}
 	if inv.Call.Args != sent { // see Verdict.Args
 		if err := g.check(ctx, tool, inv); err != nil {
-			return Result{}, notRun(err), nil
+			return Result{}, NotRun(err), nil
 		}
 	}
-	release, err := g.admit(ctx, inv)
+	release, err := g.admit(ctx, inv, c)
 	if err != nil {
-		return Result{}, notRun(err), nil
+		return Result{}, NotRun(err), nil
 	}
 	defer release()
 	if err := record(g.starting(tool, inv)); err != nil {
 		return Result{}, nil, err
 	}
-	inv.started = true
+	c.started = true
 	if ctx.Err() != nil { // it ended while the start was recorded
-		return Result{}, notRun(ContextError(ctx)), nil
+		return Result{}, NotRun(ContextError(ctx)), nil
 	}
 	start := g.now()
 	result, err = tool.Call(ctx, inv)
-	inv.took = g.now().Sub(start)
+	c.took = g.now().Sub(start)
 	result, err = g.limit(result, err)
 	return result, err, nil
 }
 
-// notRun returns err as the result of a call that did not run. The result of an agent says how
-// the agent ended.
-func notRun(err error) error {
+// NotRun returns err as the result of a call that did not run. One of AnswerOf stays as it is: it
+// says how the agent ended.
+func NotRun(err error) error {
 	if _, ok := errors.AsType[*outcomeError](err); ok || err == nil {
 		return err
 	}
@@ -232,7 +264,7 @@ func (g *Gate) now() time.Time {
 }
 
 func (g *Gate) check(ctx context.Context, tool Tool, inv *Invocation) error {
-	if err := inv.replaceAliases(); err != nil {
+	if err := inv.ReplaceAliases(); err != nil {
 		return err
 	}
 	if v, ok := As[Validator](tool); ok {
@@ -256,7 +288,7 @@ func (g *Gate) decide(ctx context.Context, tool Tool, inv *Invocation, record fu
 			v = Verdict{Decision: Allow, Reason: "it is part of a call that was allowed"}
 		} else if g.Ask != nil {
 			if t, ok := As[Identified](tool); ok {
-				inv.source, inv.digest = t.Identity()
+				inv.ToolSource, inv.ToolDigest = t.Identity()
 			}
 			v = g.Ask(ctx, inv, v)
 			inv.Asked = v.Decision == Allow
@@ -266,7 +298,7 @@ func (g *Gate) decide(ctx context.Context, tool Tool, inv *Invocation, record fu
 		v.Rule, v.Approval, v.Reviewer = cmp.Or(v.Rule, asked.Rule), cmp.Or(v.Approval, asked.Approval), asked.Reviewer
 	}
 	if v.Decision != Allow || v.Reason != "" || v.Rule != "" {
-		e := inv.event(EventVerdict)
+		e := inv.Event(EventVerdict)
 		e.Decision, e.Text, e.Rule, e.Approval, e.Reviewer = v.Decision, v.Reason, v.Rule, v.Approval, v.Reviewer
 		if broken := record(e); broken != nil {
 			return nil, broken
@@ -280,7 +312,7 @@ func (g *Gate) decide(ctx context.Context, tool Tool, inv *Invocation, record fu
 
 // admit reserves what the call needs and waits for a place among the running
 // calls.
-func (g *Gate) admit(ctx context.Context, inv *Invocation) (release func(), err error) {
+func (g *Gate) admit(ctx context.Context, inv *Invocation, c *call) (release func(), err error) {
 	settle := func(Usage) {}
 	if g.Reserve != nil {
 		if settle, err = g.Reserve(ctx, Need{Agent: inv.Agent, Session: inv.Session, Depth: inv.Depth, Call: inv}); err != nil {
@@ -293,9 +325,9 @@ func (g *Gate) admit(ctx context.Context, inv *Invocation) (release func(), err 
 	g.once.Do(func() { g.slots = make(chan struct{}, cmp.Or(g.MaxProcesses, DefaultMaxProcesses)) })
 	select {
 	case g.slots <- struct{}{}:
-		inv.admitted.Store(true)
+		c.admitted.Store(true)
 		return func() {
-			if inv.admitted.CompareAndSwap(true, false) {
+			if c.admitted.CompareAndSwap(true, false) {
 				<-g.slots
 			}
 			settle(Usage{})
@@ -307,7 +339,7 @@ func (g *Gate) admit(ctx context.Context, inv *Invocation) (release func(), err 
 }
 
 func (g *Gate) starting(tool Tool, inv *Invocation) Event {
-	e := inv.event(EventCallStarted)
+	e := inv.Event(EventCallStarted)
 	e.Args = inv.Call.Args
 	if c, ok := As[Commander](tool); ok && g.Commands {
 		e.Argv, e.Digest = c.Command(inv)
@@ -416,7 +448,7 @@ func (w *wrappedSet) Tools(ctx context.Context) ([]Tool, error) {
 
 // SessionTools implements SessionToolset.
 func (w *wrappedSet) SessionTools(ctx context.Context, s *State) ([]Tool, error) {
-	list, err := sessionTools(ctx, w.Toolset, s)
+	list, err := ToolsOf(ctx, w.Toolset, s)
 	return w.tools(ctx, list, err)
 }
 

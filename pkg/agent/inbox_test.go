@@ -119,7 +119,7 @@ func TestDirectivesGoDownToAgentsInOtherProcesses(t *testing.T) {
 	var sent []string
 	r.Below(inv, func(d Directive) { sent = append(sent, fmt.Sprintf("%q", d.Session)) })
 	stopped := false
-	inv.stop = func(error) { stopped = true }
+	callOf(inv).stop = func(error) { stopped = true }
 	r.directBelow(inv, &remote{}, "top")
 	r.directBelow(inv, &remote{up: &remote{}}, "nested")
 	for _, session := range []string{"early", "top", "nested"} {

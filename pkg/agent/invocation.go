@@ -6,12 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/leaf/toolenv"
@@ -58,6 +55,8 @@ type Invocation struct {
 	// NoLinks says that a rule has judged a path among the arguments, where it leads after all
 	// links. There is none in it any more: a tool that opens it follows no link.
 	NoLinks bool
+	// ToolSource and ToolDigest are those of an Identified tool, while a person is asked.
+	ToolSource, ToolDigest string
 	// Asked says that a person was asked about the call and allowed it.
 	Asked bool
 	// Remote says that another process makes the call and has decided about it.
@@ -70,26 +69,23 @@ type Invocation struct {
 	// and agents of the tree share, nil if there is none. SetContext changes it.
 	Context json.RawMessage
 
-	source, digest string // see Identified
-
-	run     *run // Host, whatever a decorator makes of it
-	stop    context.CancelCauseFunc
 	once    sync.Once
 	args    map[string]json.RawMessage
 	values  map[string]any
 	argsErr error
-	started bool
-	// delegated says that another Runner answers the call, and delegating is why that
-	// failed: see Runner.Delegate.
-	delegated  bool
-	delegating error
-	// admitted says that the call holds one of the Gate's slots.
-	admitted atomic.Bool
-	took     time.Duration
 }
 
-// A Host is what a run does for a call.
+// A Host is the run that makes a call, as the call sees it. The first methods are those of
+// Invocation, which also work outside a run.
 type Host interface {
+	// Background, State, AwaitNotice, SetContext, SessionState and Consult do what the methods
+	// of Invocation say.
+	Background(ctx context.Context, f func(ctx context.Context) (notice string))
+	State(key any, create func() any) any
+	AwaitNotice(ctx context.Context)
+	SetContext(ctx context.Context, inv *Invocation, value json.RawMessage) error
+	SessionState() State
+	Consult(ctx context.Context, inv *Invocation) Verdict
 	// Progress shows what the call is doing.
 	Progress(inv *Invocation, text string)
 	// Lease returns what is left for an agent that the call runs in another process,
@@ -118,38 +114,24 @@ type Host interface {
 	Question(ctx context.Context, inv *Invocation, question Event) (answer json.RawMessage, err error)
 }
 
-// Consult asks the external policies of the callers in other processes. If they cannot be
-// asked, the call is denied.
-func (inv *Invocation) Consult(ctx context.Context) Verdict {
-	if inv.run == nil {
-		return Verdict{Decision: Deny, Reason: "the policy of the caller cannot be asked"}
-	}
-	return inv.run.askCaller(ctx, inv)
+// Invoke makes inv the call c of the session, of a tool that says spec of itself.
+func (s *Session) Invoke(inv *Invocation, c PendingCall, spec ToolSpec) {
+	inv.Call, inv.Spec, inv.Key, inv.Session, inv.Agent, inv.AgentSource = c.ToolCall, spec, c.Key, s.ID, s.Agent, s.Source
+	inv.Turn, inv.Depth, inv.Parent, inv.N, inv.Again = s.Turn, s.Depth, s.Parent, c.N+1, c.Started
 }
 
-// Invocation is the call c of the session, of a tool that says spec of itself.
-func (s *Session) Invocation(c PendingCall, spec ToolSpec) *Invocation {
-	return &Invocation{Call: c.ToolCall, Spec: spec, Key: c.Key, Session: s.ID, Agent: s.Agent, AgentSource: s.Source,
-		Turn: s.Turn, Depth: s.Depth, Parent: s.Parent, N: c.N + 1, Again: c.Started}
-}
-
-// SessionState is that of the session that makes the call, which must not be changed: its
-// last message has the calls of the turn. Outside of a Runner it is empty.
-func (inv *Invocation) SessionState() State {
-	if inv.run == nil {
-		return State{}
-	}
-	inv.run.tree.mu.Lock()
-	defer inv.run.tree.mu.Unlock()
-	s := inv.run.session.State
-	s.Calls = slices.Clone(s.Calls)
-	return s
-}
-
-// event is what the events of the call have in common.
-func (inv *Invocation) event(kind EventKind) Event {
+// Event returns an event of the call, with what all of them have in common.
+func (inv *Invocation) Event(kind EventKind) Event {
 	return Event{Kind: kind, Session: inv.Session, Agent: inv.Agent, Parent: inv.Parent, Depth: inv.Depth,
 		Turn: inv.Turn, CallID: inv.Call.ID, Tool: inv.Call.Name, Key: inv.Key, N: inv.N}
+}
+
+// Ended returns the event that ends the call, with its result. err is a failure, which the
+// model sees in front of the result.
+func (inv *Invocation) Ended(result Result, err error) Event {
+	e := inv.Event(EventCallEnded)
+	e.Result = toolResult(inv.Call, result, err)
+	return e
 }
 
 // Args are the arguments of the call, decoded by DecodeArgs; Call.Args is what
@@ -159,15 +141,15 @@ func (inv *Invocation) Args() (map[string]json.RawMessage, error) {
 	return inv.args, inv.argsErr
 }
 
-// replace replaces the arguments, before the call starts: see Verdict.Args.
-func (inv *Invocation) replace(args string) {
+// Replace replaces the arguments, before the call starts: see Verdict.Args.
+func (inv *Invocation) Replace(args string) {
 	_, _ = inv.Args() // so that they are not decoded again
 	inv.Call.Args, inv.Parsed = args, nil
 	inv.args, inv.values, inv.argsErr = decodeArgs(args)
 }
 
-// replaceAliases decodes the arguments and renames those that have a name of Spec.Aliases.
-func (inv *Invocation) replaceAliases() error {
+// ReplaceAliases decodes the arguments and renames those that have a name of Spec.Aliases.
+func (inv *Invocation) ReplaceAliases() error {
 	args, err := inv.Args()
 	used := false
 	for alias := range inv.Spec.Aliases {
@@ -198,7 +180,7 @@ func (inv *Invocation) replaceAliases() error {
 		key, _ := json.Marshal(name)
 		names[i] = string(key) + ":" + values[name]
 	}
-	inv.replace("{" + strings.Join(names, ",") + "}")
+	inv.Replace("{" + strings.Join(names, ",") + "}")
 	return nil
 }
 
@@ -261,7 +243,68 @@ func (inv *Invocation) Question(ctx context.Context, question Event) (json.RawMe
 // error.
 func (inv *Invocation) Run(ctx context.Context, a *Agent, prompt Message) (*Outcome, error) {
 	if inv.Host == nil {
-		return &Outcome{Status: StatusFailed, Agent: a.Slug}, errors.New("this call is not part of a run")
+		return &Outcome{Status: StatusFailed, Agent: a.Slug}, errNoRun
 	}
 	return inv.Host.Run(ctx, inv, a, prompt)
+}
+
+// errNoRun is the error for what only a run can do.
+var errNoRun = errors.New("this call is not part of a run")
+
+// Background runs f beyond the end of the call: until f returns, or until the run of the
+// agent that makes the call ends. Then the ctx of f ends, and the run waits for f. A text
+// that f returns is a message for the model, which it sees with its next request; ""
+// is none. ctx is that of the call. Outside a run nothing is started, which is an error.
+func (inv *Invocation) Background(ctx context.Context, f func(ctx context.Context) (notice string)) error {
+	if inv.Host == nil {
+		return errNoRun
+	}
+	inv.Host.Background(ctx, f)
+	return nil
+}
+
+// State returns what the run of the agent that makes the call keeps under key: what create
+// returned for the first call. It is gone when the run ends. Outside a run it is new each
+// time.
+func (inv *Invocation) State(key any, create func() any) any {
+	if inv.Host == nil {
+		return create()
+	}
+	return inv.Host.State(key, create)
+}
+
+// AwaitNotice waits until a text of Background waits for the model, or ctx ends.
+func (inv *Invocation) AwaitNotice(ctx context.Context) {
+	if inv.Host != nil {
+		inv.Host.AwaitNotice(ctx)
+	}
+}
+
+// SetContext changes the context of the run: value is what the call makes of
+// inv.Context. What it has not changed stays as other calls have left it in the
+// meantime: members of objects are merged, all else is replaced as a whole. The error
+// says why value is refused; the context is then as before.
+func (inv *Invocation) SetContext(ctx context.Context, value json.RawMessage) error {
+	if inv.Host == nil {
+		return fmt.Errorf("set the context: %w", errNoRun)
+	}
+	return inv.Host.SetContext(ctx, inv, value)
+}
+
+// SessionState is that of the session that makes the call, which must not be changed: its
+// last message has the calls of the turn. Outside a run it is empty.
+func (inv *Invocation) SessionState() State {
+	if inv.Host == nil {
+		return State{}
+	}
+	return inv.Host.SessionState()
+}
+
+// Consult asks the external policies of the callers in other processes. If they cannot be
+// asked, the call is denied.
+func (inv *Invocation) Consult(ctx context.Context) Verdict {
+	if inv.Host == nil {
+		return Verdict{Decision: Deny, Reason: "the policy of the caller cannot be asked"}
+	}
+	return inv.Host.Consult(ctx, inv)
 }

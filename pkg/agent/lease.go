@@ -52,12 +52,8 @@ func (b *Budget) Time() (d time.Duration, ok bool) {
 	if b.Seconds == nil {
 		return 0, false
 	}
-	return seconds(*b.Seconds), true
-}
-
-func seconds(s float64) time.Duration {
 	const longest = 1e9 // a Duration holds nine times as many
-	return time.Duration(min(max(s, 0), longest) * float64(time.Second))
+	return time.Duration(min(max(*b.Seconds, 0), longest) * float64(time.Second)), true
 }
 
 // Money is an amount in units of 1e-8 US dollars, a millionth of a cent. Its JSON is
@@ -75,6 +71,12 @@ func (m Money) String() string {
 	}
 	s := fmt.Sprintf("%s%d.%08d", sign, n/uint64(Dollar), n%uint64(Dollar))
 	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
+}
+
+// Dollars is String with at least two decimals, as "2.00".
+func (m Money) Dollars() string {
+	whole, cents, _ := strings.Cut(m.String(), ".")
+	return whole + "." + cents + strings.Repeat("0", max(0, 2-len(cents)))
 }
 
 // ParseMoney reads a decimal number of dollars, rounded to a unit.
@@ -114,8 +116,8 @@ func (m *Money) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// shrink returns l with the limits of m added.
-func (l Lease) shrink(m Lease) Lease {
+// Shrink returns l with the limits of m added.
+func (l Lease) Shrink(m Lease) Lease {
 	l.Budget = l.Budget.Min(m.Budget)
 	l.Rights = joinRights(l.Rights, m.Rights)
 	if m.Traceparent != "" {
@@ -165,8 +167,17 @@ func joinRights(a, b json.RawMessage) json.RawMessage {
 	return joined
 }
 
-// limitTime returns ctx with the time limit of a caller's lease.
-func (l *Lease) limitTime(ctx context.Context) (context.Context, context.CancelFunc) {
+// HasRights reports whether l has rights. What is not a list of them, and cannot be evaluated,
+// counts.
+func (l *Lease) HasRights() bool { return hasRights(l.Rights) }
+
+func hasRights(raw json.RawMessage) bool {
+	var list []json.RawMessage
+	return len(raw) > 0 && (json.Unmarshal(raw, &list) != nil || len(list) > 0)
+}
+
+// leaseTime returns ctx with the time limit of a caller's lease.
+func leaseTime(ctx context.Context, l *Lease) (context.Context, context.CancelFunc) {
 	d, ok := l.Time()
 	if !ok {
 		return ctx, func() {}
@@ -181,7 +192,7 @@ func (r *run) Lease(ctx context.Context, inv *Invocation) Lease {
 	r.tree.mu.Unlock()
 	from := &r.tree.lease
 	lease := Lease{Rights: r.leasedRights(), QuestionSeconds: from.QuestionSeconds, Traceparent: inv.Trace, Shared: r.budgeted()}
-	lease.setAmounts(left)
+	setAmounts(&lease.Budget, left)
 	lease.Processes = from.Processes
 	if end, ok := ctx.Deadline(); ok {
 		seconds := max(time.Until(end).Seconds(), 0)

@@ -146,7 +146,7 @@ func (l *Ledger) hold(e *Event) {
 func (l *Ledger) Left() (left, total Budget) {
 	r := l.chain[len(l.chain)-1]
 	now, _ := r.left(false)
-	left.setAmounts(now)
+	setAmounts(&left, now)
 	if r.up != nil {
 		above, _ := r.up.left(false)
 		for kind, n := range consumed(&r.total) {
@@ -154,7 +154,7 @@ func (l *Ledger) Left() (left, total Budget) {
 				above[kind] += n
 			}
 		}
-		total.setAmounts(above)
+		setAmounts(&total, above)
 	}
 	return left, total
 }

@@ -26,7 +26,7 @@ func TestACallOfAnAgentHasTheNamesItWasShown(t *testing.T) {
 		{"expert_x", `{"what":"a","b":1}`, "expert_x", `{"what":"a","b":1}`}, {"expert_x", `{"other":"what"}`, "expert_x", `{"other":"what"}`}, {"expert_x", `{"what"`, "expert_x", `{"what"`}, {"expert_z", `{"what":"a"}`, "expert_z", `{"what":"a"}`}, {"what", `{"what":"a"}`, "what", `{"what":"a"}`}, {"expert_t", "{}", "expert_t", "{}"}, {"none", "{}", "none", "{}"},
 	} {
 		calls := []ToolCall{{Name: tt[0], Args: tt[1]}}
-		if restate(calls, tools); calls[0].Name != tt[2] || calls[0].Args != tt[3] {
+		if Restate(calls, tools); calls[0].Name != tt[2] || calls[0].Args != tt[3] {
 			t.Errorf("%s(%s) is restated as %s(%s), want %s(%s)", tt[0], tt[1], calls[0].Name, calls[0].Args, tt[2], tt[3])
 		}
 	}
@@ -44,7 +44,7 @@ func TestACallOfAnAgentHasTheNamesItWasShown(t *testing.T) {
 		}
 	}
 	end := &outcomeError{text: "the agent failed"}
-	if notRun(end) != error(end) || notRun(nil) != nil || notRun(errors.New("x")).Error() != "not run: x" {
-		t.Errorf("notRun = %v, %v", notRun(end), notRun(nil))
+	if NotRun(end) != error(end) || NotRun(nil) != nil || NotRun(errors.New("x")).Error() != "not run: x" {
+		t.Errorf("NotRun = %v, %v", NotRun(end), NotRun(nil))
 	}
 }

@@ -65,23 +65,23 @@ func (s *Session) Next() Step {
 				return step
 			}
 		}
-		return s.end(f.Status, &EndError{f.Status, f.Error})
+		return s.End(f.Status, &EndError{f.Status, f.Error})
 	}
 	last := s.last()
 	switch {
 	case last.Role != RoleUser && s.Finish == FinishContentFilter:
-		return s.end(StatusFailed, ErrFiltered)
+		return s.End(StatusFailed, ErrFiltered)
 	case s.refusal() != nil:
 		r := s.refusal()
-		return s.end(r.End, &EndError{r.End, r.Text()})
+		return s.End(r.End, &EndError{r.End, r.Text()})
 	case last.Role == RoleTool && s.Closing != "":
-		return s.end(StatusBudget, s.errClosed())
+		return s.End(StatusBudget, s.errClosed())
 	case last.Role == RoleTool && s.RunTurns > s.turns():
-		return s.end(StatusLimit, s.errTurns())
+		return s.End(StatusLimit, s.errTurns())
 	case last.Role == RoleTool && s.looping() != nil:
-		return s.end(StatusLimit, s.looping())
+		return s.End(StatusLimit, s.looping())
 	case last.Role == RoleAssistant && s.Finish == FinishLength:
-		return s.end(StatusFailed, ErrLength)
+		return s.End(StatusFailed, ErrLength)
 	case last.Role == RoleAssistant && s.Limits.Answers > 0 && s.RunTurns > 0:
 		return Step{Kind: StepAccept, Answer: last.Text()}
 	case last.Role == RoleAssistant:
@@ -99,8 +99,8 @@ func (s *Session) errTurns() error {
 	return fmt.Errorf("%w: %d turns with tool calls and no answer", ErrTurns, s.turns())
 }
 
-// end ends the run. What there is of an answer goes with it.
-func (s *Session) end(status Status, err error) Step {
+// End returns the step that ends the run, with what there is of an answer.
+func (s *Session) End(status Status, err error) Step {
 	e := s.event(Event{Kind: EventEnd, Turn: s.Turn, Status: status})
 	if m, ok := s.Answer(); ok && s.RunTurns > 0 {
 		e.Text = m.Text()
@@ -131,7 +131,7 @@ func (s *Session) nextCalls() Step {
 	for _, c := range list {
 		err := fmt.Errorf("not run: %w", why)
 		if c.Started {
-			err = errUnknownOutcome
+			err = ErrUnknownOutcome
 		}
 		step.Events = append(step.Events, s.CallEnded(c, Result{}, err))
 	}
@@ -151,5 +151,3 @@ func (s *Session) OpenCalls() []PendingCall {
 	}
 	return list
 }
-
-var errUnknownOutcome = errors.New("not run again: this call had started when the program that ran it came to its end, and whether it took effect is not known; check that before you repeat it")

@@ -39,7 +39,7 @@ func (b *Rebuilder) Apply(e Event) error {
 	}
 	if b.root.ID == "" || e.Session == b.root.ID {
 		b.Count(e)
-		if e.begins() {
+		if e.Begins() {
 			b.began = e.Time
 		}
 		b.ended(&e)
@@ -62,7 +62,7 @@ func (b *Rebuilder) Apply(e Event) error {
 		n.Events = append(unreplaced(n.Events, &e), e)
 	}
 	b.ended(&e)
-	if e.begins() {
+	if e.Begins() {
 		n.began = e.Time
 	}
 	return n.Session.Apply(e)

@@ -29,17 +29,17 @@ type Rights interface {
 // decide is the policy of a tree.
 func (t *tree) decide(ctx context.Context, inv *Invocation) Verdict {
 	v, own := Verdict{Decision: Allow}, Verdict{Decision: Allow}
-	r := inv.run
-	if r != nil {
-		own = r.judge(inv)
-		for range r.rights() { // the call runs with the arguments that were judged, of which each may replace some
-			if own.Args == "" || strictness(own.Decision) == strictness(Deny) {
+	c := callOf(inv)
+	if c != nil {
+		own = c.judge(inv)
+		for range c.rights() { // the call runs with the arguments that were judged, of which each may replace some
+			if own.Args == "" || own.Denies() {
 				break
 			}
-			inv.replace(own.Args)
-			own = r.judge(inv)
+			inv.Replace(own.Args)
+			own = c.judge(inv)
 		}
-		if own.Args != "" && strictness(own.Decision) < strictness(Deny) {
+		if own.Args != "" && !own.Denies() {
 			own = Verdict{Decision: Deny, Rule: own.Rule, Reason: "its command line or a path, judged again, is a different one"}
 		}
 		inv.NoLinks = own.NoLinks
@@ -47,11 +47,11 @@ func (t *tree) decide(ctx context.Context, inv *Invocation) Verdict {
 	if t.policy != nil {
 		v = t.policy(ctx, inv)
 	}
-	if r == nil || strictness(v.Decision) == strictness(Deny) {
+	if c == nil || v.Denies() {
 		return v
 	}
-	if own.External && strictness(own.Decision) < strictness(Deny) {
-		own = r.consult(ctx, inv, own)
+	if own.External && !own.Denies() {
+		own = c.consult(ctx, inv, own)
 	}
 	return v.And(own)
 }
@@ -83,7 +83,7 @@ func (r *run) judge(inv *Invocation) Verdict {
 // consult asks the external policies of all rights.
 func (r *run) consult(ctx context.Context, inv *Invocation, v Verdict) Verdict {
 	for _, rights := range r.rights() {
-		if strictness(v.Decision) == strictness(Deny) {
+		if v.Denies() {
 			break
 		}
 		v = v.And(rights.Consult(ctx, inv))
@@ -133,7 +133,7 @@ func (r *Runner) leaseRights() ([]Rights, error) {
 			list = append(list, a.Rights)
 		}
 	}
-	if !hasRights(r.Lease.Rights) {
+	if !r.Lease.HasRights() {
 		return list, nil
 	}
 	if r.ReadRights == nil {
@@ -146,25 +146,20 @@ func (r *Runner) leaseRights() ([]Rights, error) {
 	return append(list, rights), nil
 }
 
-func hasRights(raw json.RawMessage) bool {
-	var list []json.RawMessage
-	return len(raw) > 0 && (json.Unmarshal(raw, &list) != nil || len(list) > 0)
-}
-
 // leasedRights returns the rights for an agent that a call of r runs in another process.
 func (r *run) leasedRights() json.RawMessage {
-	raw, list := r.tree.lease.Rights, r.rights()
-	if hasRights(raw) {
-		list = list[:len(list)-1] // the last are those of raw
+	lease, list := Lease{Rights: r.tree.lease.Rights}, r.rights()
+	if lease.HasRights() {
+		list = list[:len(list)-1] // the last are those of the lease
 	}
 	for _, rights := range list {
 		own, err := rights.MarshalJSON()
 		if err != nil {
 			return json.RawMessage(`false`) // the agent cannot evaluate it and does not run
 		}
-		raw = joinRights(raw, own)
+		lease = lease.Shrink(Lease{Rights: own})
 	}
-	return raw
+	return lease.Rights
 }
 
 // readDecision reads the answer to a question about a call: "allow", or an object with

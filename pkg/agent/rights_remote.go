@@ -76,7 +76,7 @@ func (r *run) permitted(inv *Invocation, s *remote, e *Event) error {
 	v := r.judge(call)
 	has := func(by string) bool { return r.child(inv).answers[answered{by, e.Tool, e.Args}] }
 	switch {
-	case strictness(v.Decision) >= strictness(Deny):
+	case v.Denies():
 		return fmt.Errorf("%w: it called %.100q: %s", ErrChild, e.Tool, v.Reason)
 	case v.External && !has(agreed) && !has(undecided):
 		return fmt.Errorf("%w: it called %.100q without the consent of its caller's policy", ErrChild, e.Tool)
@@ -89,14 +89,15 @@ func (r *run) permitted(inv *Invocation, s *remote, e *Event) error {
 // remoteCall is a call that an agent in another process makes, as e describes it. s is the
 // session of the agent; nil if it is not known.
 func (r *run) remoteCall(s *remote, e *Event, path []string) *Invocation {
-	call := &Invocation{Call: ToolCall{ID: e.CallID, Name: e.Tool, Args: e.Args}, Spec: ToolSpec{Name: e.Tool}, Key: e.Key,
-		Session: e.Session, Agent: path[len(path)-1], Turn: e.Turn, Depth: e.Depth, Parent: e.Parent, Path: path, Remote: true, Host: r, run: r}
+	c := &call{run: r, inv: Invocation{Call: ToolCall{ID: e.CallID, Name: e.Tool, Args: e.Args}, Spec: ToolSpec{Name: e.Tool}, Key: e.Key,
+		Session: e.Session, Agent: path[len(path)-1], Turn: e.Turn, Depth: e.Depth, Parent: e.Parent, Path: path, Remote: true}}
+	c.inv.Host = c
 	if s != nil {
-		if i := toolIndex(s.specs, e.Tool); i >= 0 {
-			call.Spec = s.specs[i]
+		if i := ToolIndex(s.specs, e.Tool); i >= 0 {
+			c.inv.Spec = s.specs[i]
 		}
 	}
-	return call
+	return &c.inv
 }
 
 // answerPolicy asks the external policies about a call that another process is about to
@@ -126,8 +127,8 @@ func (r *run) answerPolicy(ctx context.Context, inv *Invocation, e Event) (json.
 	return json.Marshal(v)
 }
 
-// askCaller asks the external policies of the callers in other processes.
-func (r *run) askCaller(ctx context.Context, inv *Invocation) Verdict {
+// Consult implements agent.Host.
+func (r *run) Consult(ctx context.Context, inv *Invocation) Verdict {
 	t := r.tree
 	deny := func(reason string) Verdict {
 		return Verdict{Decision: Deny, Reason: "the policy of the caller " + reason}
@@ -141,7 +142,7 @@ func (r *run) askCaller(ctx context.Context, inv *Invocation) Verdict {
 	t.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, t.questionTime, fmt.Errorf("no reply within %s", t.questionTime))
 	defer cancel()
-	q := inv.event(EventQuestion)
+	q := inv.Event(EventQuestion)
 	q.What, q.Question, q.Args, q.Path, q.Time = "policy", id, inv.Call.Args, inv.Path, t.now()
 	answer, err := t.caller(ctx, q)
 	if err != nil {

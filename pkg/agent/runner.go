@@ -264,7 +264,7 @@ func (r *Runner) root() *run {
 		}
 		root := &run{tree: t, agent: a, session: &Session{}, accept: r.Accept, secrets: r.Secrets}
 		if from := r.From; from != nil {
-			root.parent, root.total, t.above = from.Parent, from.Total.clone(), max(t.above, from.Depth)
+			root.parent, root.total, t.above = from.Parent, from.Total.Clone(), max(t.above, from.Depth)
 			t.pending = maps.Clone(from.Pending)
 			t.trace(from.Traceparent)
 			if from.Session != nil {
@@ -281,7 +281,7 @@ func (r *Runner) root() *run {
 		}
 		t.shared = compactContext(t.shared)
 		if q := r.Lease.QuestionSeconds; q != nil {
-			t.questionTime = seconds(*q)
+			t.questionTime, _ = seconds(q)
 		}
 		t.used[root.session.ID] = true
 		r.tree, t.root = t, root
@@ -417,7 +417,7 @@ func (r *run) fill(e *Event) {
 		if e.Kind == EventCompaction {
 			e.Context = r.tree.shared
 		}
-		total := r.total.clone()
+		total := r.total.Clone()
 		e.Total = &total
 	}
 }

@@ -13,8 +13,10 @@ func (r *Runner) Call(ctx context.Context, tool Tool, args string) (Result, erro
 	root := r.root()
 	spec := tool.Spec()
 	id := root.tree.newID()
-	inv := &Invocation{Call: ToolCall{ID: "call", Name: spec.Name, Args: args}, Spec: spec, Key: id + ".1.1",
-		Session: id, Agent: root.agent.Slug, Turn: 1, N: 1, Host: root, run: root, Parent: root.parent, Level: root.tree.above}
+	c := &call{run: root, inv: Invocation{Call: ToolCall{ID: "call", Name: spec.Name, Args: args}, Spec: spec, Key: id + ".1.1",
+		Session: id, Agent: root.agent.Slug, Turn: 1, N: 1, Parent: root.parent, Level: root.tree.above}}
+	inv := &c.inv
+	inv.Host = c
 	if err := root.tree.refused; err != nil {
 		return Result{}, err
 	}
@@ -23,16 +25,15 @@ func (r *Runner) Call(ctx context.Context, tool Tool, args string) (Result, erro
 	var result Result
 	var err error
 	broken := root.tree.guard(func() (broken error) {
-		result, err, broken = root.tree.gate.pass(ctx, tool, inv, func(e Event) error {
+		result, err, broken = root.tree.gate.pass(ctx, tool, inv, c, func(e Event) error {
 			e.Traceparent = root.tree.outside.String()
 			root.observe(e)
 			return nil
 		})
 		return broken
 	})
-	end := inv.event(EventCallEnded)
-	end.Traceparent = root.tree.outside.String()
-	end.Result, end.Millis = toolResult(inv.Call, result, err), inv.took.Milliseconds()
+	end := inv.Ended(result, err)
+	end.Traceparent, end.Millis = root.tree.outside.String(), c.took.Milliseconds()
 	root.observe(end)
 	if s := r.Secrets; s != nil {
 		result, err = Result{Parts: redactParts(s, result.Parts)}, redactError(s, err)

@@ -457,6 +457,21 @@ func (s *Session) find(e Event) int {
 	return -1
 }
 
+// Possible checks an event of another process for what Apply does not: the key of a call, and
+// the usage.
+func (s *Session) Possible(e *Event) error {
+	switch e.Kind {
+	case EventVerdict, EventCallStarted, EventCallEnded:
+		if i := s.find(*e); i >= 0 && e.Key != s.key(i) {
+			return fmt.Errorf("the event %s has the key %.100q, not %s", e.Kind, e.Key, s.key(i))
+		}
+	}
+	if e.Usage != nil && !e.Usage.Possible() {
+		return fmt.Errorf("the usage in the event %s is not possible: %+v", e.Kind, *e.Usage)
+	}
+	return nil
+}
+
 func (s *Session) applyFailure(e Event) {
 	if e.Summary {
 		s.NoSummary = true

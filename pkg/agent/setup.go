@@ -36,8 +36,8 @@ func field[T ~string | ~[]byte](b []byte, s T) []byte {
 	return append(b, s...)
 }
 
-// difference says how an agent differs from that of the setup.
-func (s Setup) difference(system string, tools []ToolSpec) string {
+// difference says how an agent differs from that of the setup s.
+func difference(s Setup, system string, tools []ToolSpec) string {
 	if s.System == "" && s.Tools == nil {
 		return "its system prompt or its tools differ"
 	}
@@ -88,7 +88,7 @@ func (r *run) setUp(ctx context.Context, step Step) error {
 		return err
 	}
 	if first && before.Digest != "" {
-		r.warn("the agent has changed since the session was last used: " + before.difference(*t.system, t.specs))
+		r.warn("the agent has changed since the session was last used: " + difference(before, *t.system, t.specs))
 	}
 	return nil
 }

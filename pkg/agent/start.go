@@ -7,6 +7,9 @@ import (
 	"fmt"
 )
 
+// ChannelVersion is the version of the channel's protocol.
+const ChannelVersion = 1
+
 // A Start is the first message of a channel's holder: the prompt of the agent, with its
 // limits, tools and history.
 type Start struct {
@@ -52,11 +55,6 @@ type Start struct {
 	// person says in that run, which is resumed, in place of the prompt.
 	Finish *Message `json:"-"`
 }
-
-// alone reports whether the run only shortens the conversation.
-func (s *Start) alone() bool { return s.Compact && !s.prompts() }
-
-func (s *Start) prompts() bool { return len(s.Args)+len(s.Media) > 0 || s.Message != nil }
 
 // Prompt returns the message for an agent: Message, or Args and Media.
 func (s *Start) Prompt(ctx context.Context, of *Agent) (m Message, err error) {

@@ -41,8 +41,8 @@ func OtherName(name string) string {
 	return ""
 }
 
-// toolIndex returns the index of the tool that a call of name refers to, or -1.
-func toolIndex(tools []ToolSpec, name string) int {
+// ToolIndex returns the index of the tool that a call of name refers to, or -1.
+func ToolIndex(tools []ToolSpec, name string) int {
 	i := slices.IndexFunc(tools, func(t ToolSpec) bool { return t.Name == name })
 	if i >= 0 {
 		return i
@@ -80,12 +80,12 @@ func (s *Subagent) Spec() ToolSpec {
 // separately, so the content of its file does not matter.
 func (s *Subagent) Identity() (source, digest string) { return s.Agent.Source, "" }
 
-// restate replaces alternative names of sub-agents and of their argument in the calls of a
+// Restate replaces alternative names of sub-agents and of their argument in the calls of a
 // model by the names that the model was shown.
-func restate(calls []ToolCall, tools []ToolSpec) {
+func Restate(calls []ToolCall, tools []ToolSpec) {
 	for i := range calls {
 		c := &calls[i]
-		if t := toolIndex(tools, c.Name); t >= 0 && tools[t].Agent != "" {
+		if t := ToolIndex(tools, c.Name); t >= 0 && tools[t].Agent != "" {
 			c.Name, c.Args = tools[t].Name, restateArgs(c.Args, string(tools[t].Schema))
 		}
 	}
@@ -159,5 +159,8 @@ func (a *Agent) Prompt(ctx context.Context, args string) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	return UserText(joined(prompt, string(rest))), nil
+	if prompt != "" {
+		prompt += "\n\n"
+	}
+	return UserText(prompt + string(rest)), nil
 }

@@ -126,7 +126,7 @@ func (r *run) askToolsets(ctx context.Context) ([]Tool, error) {
 		}
 		g.Go(func() error {
 			return r.tree.guard(func() error {
-				answers[i], errs[i] = sessionTools(ctx, set, &r.session.State)
+				answers[i], errs[i] = ToolsOf(ctx, set, &r.session.State)
 				return nil
 			})
 		})
@@ -145,8 +145,8 @@ func (r *run) askToolsets(ctx context.Context) ([]Tool, error) {
 	return slices.Concat(answers...), nil
 }
 
-// sessionTools asks a toolset for the tools of a session.
-func sessionTools(ctx context.Context, set Toolset, s *State) ([]Tool, error) {
+// ToolsOf asks a toolset for the tools of a session.
+func ToolsOf(ctx context.Context, set Toolset, s *State) ([]Tool, error) {
 	if of, ok := set.(SessionToolset); ok {
 		return of.SessionTools(ctx, s)
 	}
@@ -172,9 +172,9 @@ func (r *run) instruct(ctx context.Context) error {
 	if r.tools.system != nil {
 		return nil
 	}
-	system := r.agent.System
+	texts := []string{r.agent.System}
 	if out := r.agent.OutputSchema; out != nil {
-		system = joined(system, out.Instructions)
+		texts = append(texts, out.Instructions)
 	}
 	for _, set := range r.agent.Toolsets {
 		in, ok := As[Instructor](set)
@@ -188,18 +188,11 @@ func (r *run) instruct(ctx context.Context) error {
 		if err != nil || strings.TrimSpace(text) == "" {
 			continue // Tools reports what is wrong with the toolset
 		}
-		system = joined(system, strings.TrimSpace(text))
+		texts = append(texts, strings.TrimSpace(text))
 	}
+	system := strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "\n\n")
 	r.tools.system = &system
 	return nil
-}
-
-// joined is two texts with an empty line between them.
-func joined(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "\n\n" + b
 }
 
 // missingTools is an error if a tool is not there without which the agent does not
@@ -210,7 +203,7 @@ func (r *run) missingTools(ctx context.Context) error {
 	}
 	var missing []string
 	for _, name := range r.agent.RequiredTools {
-		if toolIndex(r.tools.specs, name) < 0 && r.hidden(ctx, name) == nil {
+		if ToolIndex(r.tools.specs, name) < 0 && r.hidden(ctx, name) == nil {
 			missing = append(missing, name)
 		}
 	}

@@ -152,7 +152,7 @@ func (s *Session) Judged(text string, wrong error) Step {
 		step.Events[0].Text = text
 		return step
 	case attempt >= s.Limits.Answers:
-		return s.end(StatusInvalid, fmt.Errorf("%w after %d attempts: %w", ErrAnswer, attempt, wrong))
+		return s.End(StatusInvalid, fmt.Errorf("%w after %d attempts: %w", ErrAnswer, attempt, wrong))
 	}
 	again := UserText("Your answer was not accepted: " + wrong.Error() + "\nAnswer again, with the corrected answer and nothing else.")
 	return Step{Kind: StepApply, Events: []Event{s.event(Event{Kind: EventMessage, Message: &again, Attempt: attempt + 1, Error: wrong.Error()})}}
@@ -161,9 +161,10 @@ func (s *Session) Judged(text string, wrong error) Step {
 // CallEnded records what came of a call that did not pass the Gate. err is a
 // failure, which the model sees in front of the result.
 func (s *Session) CallEnded(c PendingCall, result Result, err error) Event {
-	e := s.Invocation(c, ToolSpec{}).event(EventCallEnded)
+	var inv Invocation
+	s.Invoke(&inv, c, ToolSpec{})
+	e := inv.Ended(result, err)
 	e.Args = c.Args
-	e.Result = toolResult(c.ToolCall, result, err)
 	return e
 }
 
@@ -186,10 +187,10 @@ func toolResult(c ToolCall, result Result, err error) *ToolResult {
 // Refuse is the result of a call that cannot run: its tool is not among tools,
 // or it started once and may not be repeated. ok is false if it can run.
 func (s *Session) Refuse(c PendingCall, tools []ToolSpec) (e Event, ok bool) {
-	i := toolIndex(tools, c.Name)
+	i := ToolIndex(tools, c.Name)
 	switch {
 	case c.Started && (i < 0 || !repeatable(tools[i])):
-		return s.CallEnded(c, Result{}, errUnknownOutcome), true
+		return s.CallEnded(c, Result{}, ErrUnknownOutcome), true
 	case i < 0:
 		return s.CallEnded(c, Result{}, unknownTool(c.Name, tools)), true
 	}

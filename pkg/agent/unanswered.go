@@ -46,9 +46,9 @@ func interrupted(ctx context.Context, p Provider, req *Request, err error) error
 	return &ModelError{Message: err.Error(), Err: err, Usage: priced(p, EstimateUsage(req, nil))}
 }
 
-// unanswered returns the usage, without a cost, of the request for which the session waited when
+// Unanswered returns the usage, without a cost, of the request for which the session waited when
 // its process ended. It is zero if the session did not wait for one.
-func (s *Session) unanswered() Usage {
+func (s *Session) Unanswered() Usage {
 	if !s.Running || s.Failure != nil || s.Setup.Digest == "" { // a setup precedes the first request
 		return Usage{}
 	}

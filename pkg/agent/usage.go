@@ -217,7 +217,7 @@ func (s *TotalUsage) Note(e *Event) {
 
 // Add returns the sum of s and t.
 func (s TotalUsage) Add(t TotalUsage) TotalUsage {
-	sum := s.clone()
+	sum := s.Clone()
 	sum.Usage = sum.Usage.Add(t.Usage)
 	sum.Calls += t.Calls
 	for slug, u := range t.Agents {
@@ -243,7 +243,8 @@ func (u ToolUsage) add(v ToolUsage) ToolUsage {
 	return u
 }
 
-func (s *TotalUsage) clone() TotalUsage {
+// Clone returns a copy that shares nothing with s.
+func (s *TotalUsage) Clone() TotalUsage {
 	return TotalUsage{Usage: s.Usage, Calls: s.Calls, Agents: maps.Clone(s.Agents), Tools: maps.Clone(s.Tools)}
 }
 

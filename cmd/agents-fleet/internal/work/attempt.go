@@ -170,7 +170,7 @@ func (a *attempt) prepare(resume *agent.Resume, shared json.RawMessage) error {
 	}
 	r.Lease = a.start.Lease
 	if len(r.Lease.Path) > 0 { // what the caller had left when it began
-		r.Lease.Budget = r.Lease.Budget.Left(resume.Total)
+		r.Lease.Budget = agent.Left(r.Lease.Budget, resume.Total)
 	}
 	if len(r.Lease.Rights) > 0 {
 		if _, err := policy.Read(r.Lease.Rights); err != nil {

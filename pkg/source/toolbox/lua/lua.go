@@ -134,7 +134,7 @@ func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	}
 	s := &script{tool: t, key: inv.Key, text: args.Script}
 	defer s.close()
-	out, err := inv.OnBehalf(ctx, agent.Behalf{Model: model, Provider: s, Deadline: limit, Offers: t.offers}, agent.UserText(args.Script))
+	out, err := agent.OnBehalf(ctx, inv, agent.Behalf{Model: model, Provider: s, Deadline: limit, Offers: t.offers}, agent.UserText(args.Script))
 	switch {
 	case s.failure != nil:
 		return agent.Result{Parts: out.Message.Parts}, s.failure
