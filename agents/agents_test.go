@@ -22,6 +22,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // slugs are the agents of this folder.
@@ -105,7 +106,7 @@ func ask(t *testing.T, slug, dir, prompt string, env ...string) talk {
 	t.Helper()
 	t.Chdir(dir)
 	got := talk{calls: map[string]int{}, failed: map[string]int{}}
-	r := &agent.Runner{
+	r := &runner.Runner{
 		Agent: load(t, slug+"/scripted.json", nil, environ(env...)).Root,
 		Observe: func(e agent.Event) {
 			if e.Kind != agent.EventCallEnded {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/policy"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/toolbox/developer"
 )
 
@@ -66,7 +67,7 @@ func (b *box) judged(rule string, c fileCall, path string, then func()) string {
 	with["path"] = path
 	data, _ := json.Marshal(with)
 	model := once{ID: "1", Name: tool.Spec().Name, Args: string(data)}
-	runner := &agent.Runner{
+	runner := &runner.Runner{
 		Agent: &agent.Agent{Slug: "a", Provider: model, Toolsets: []agent.Toolset{agent.ToolList{tool}}, Rights: rights},
 		Policy: func(context.Context, *agent.Invocation) agent.Verdict {
 			then()

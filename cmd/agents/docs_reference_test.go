@@ -14,6 +14,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/source/exectool"
 	"github.com/agents-exe/agents/schemas"
@@ -305,7 +306,7 @@ func TestManualTranslatesArguments(t *testing.T) {
 			}
 		default:
 			refused++
-			_, err := (&agent.Runner{Agent: &agent.Agent{}}).Call(t.Context(), schema.Checked(tool), args)
+			_, err := (&runner.Runner{Agent: &agent.Agent{}}).Call(t.Context(), schema.Checked(tool), args)
 			if err == nil || !matches([]string{strings.ReplaceAll(err.Error(), "\n", " ")}, spans(row[1])) {
 				t.Errorf("Call(%s): %v; the page says %s", args, err, row[1])
 			}

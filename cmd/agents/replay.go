@@ -18,6 +18,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/host"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/trial/replay"
 	"github.com/urfave/cli/v3"
@@ -135,7 +136,7 @@ func replaySession(ctx context.Context, p *program.Env, f *replayFlags, name str
 	if k != nil {
 		s.Kept, h.Sessions = true, k.Only
 	}
-	out, runErr := h.Drive(ctx, root, func(next func() *agent.Runner) (*agent.Outcome, *agent.Session, error) {
+	out, runErr := h.Drive(ctx, root, func(next func() *runner.Runner) (*agent.Outcome, *agent.Session, error) {
 		out, err := player.Run(ctx, next)
 		return out, player.Session(), err
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 func Example() {
@@ -58,7 +59,7 @@ func Example_agentFile() {
 // and not run.
 func Example_realModel() {
 	key := os.Getenv("OPENAI_API_KEY")
-	runner := &agent.Runner{Agent: &agent.Agent{
+	r := &runner.Runner{Agent: &agent.Agent{
 		Slug: "calendar",
 		Provider: &provider.Retry{Provider: &openai.Provider{
 			Flavor:   openai.OpenAI,
@@ -66,7 +67,7 @@ func Example_realModel() {
 		}},
 		Toolsets: []agent.Toolset{agent.ToolList{addDays}},
 	}}
-	out, err := runner.Run(context.Background(), agent.UserText("Which day is it 100 days after 2026-01-31?"))
+	out, err := r.Run(context.Background(), agent.UserText("Which day is it 100 days after 2026-01-31?"))
 	if err != nil {
 		fmt.Println(err)
 		return

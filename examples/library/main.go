@@ -13,6 +13,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/functool"
 )
 
@@ -33,14 +34,14 @@ func talk(ctx context.Context, questions ...string) error {
 	if err != nil {
 		return err
 	}
-	runner := &agent.Runner{Agent: &agent.Agent{
+	r := &runner.Runner{Agent: &agent.Agent{
 		Slug:     "calendar",
 		System:   "You answer questions about dates. Calculate with the tool add_days, never yourself.",
 		Provider: &scripted.Provider{Script: model},
 		Toolsets: []agent.Toolset{agent.ToolList{addDays}},
 	}}
 	for _, question := range questions {
-		out, err := runner.Run(ctx, agent.UserText(question))
+		out, err := r.Run(ctx, agent.UserText(question))
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // call runs a tool as the tool protocol does.
@@ -136,7 +137,7 @@ func TestTreeLoadsWithoutProblems(t *testing.T) {
 func ask(t *testing.T, prompt string) (answer string, used []string) {
 	t.Helper()
 	var failed []string
-	r := &agent.Runner{Agent: load(t).Root, Observe: func(e agent.Event) {
+	r := &runner.Runner{Agent: load(t).Root, Observe: func(e agent.Event) {
 		if e.Kind != agent.EventCallEnded {
 			return
 		}
@@ -212,7 +213,7 @@ func TestReadmeShowsTheAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tree.Close()
-	out, err := (&agent.Runner{Agent: tree.Root}).Run(t.Context(), agent.UserText(string(prompt[1])))
+	out, err := (&runner.Runner{Agent: tree.Root}).Run(t.Context(), agent.UserText(string(prompt[1])))
 	if err != nil {
 		t.Fatal(err)
 	}

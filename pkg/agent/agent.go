@@ -306,3 +306,24 @@ const (
 	DeltaReasoning DeltaKind = "reasoning"
 	DeltaRetry     DeltaKind = "retry"
 )
+
+// A Validator is a Tool that can compare arguments with its schema before it is
+// called. The error names what does not fit, for the model.
+type Validator interface {
+	Validate(ctx context.Context, inv *Invocation) error
+}
+
+// An Approved is a Tool whose calls may be covered by calls that a person has already allowed
+// (see Invocation.Asked). For these, nobody is asked again, except where only a person may
+// answer.
+type Approved interface {
+	Approved(inv *Invocation) bool
+}
+
+// ToolsOf asks a toolset for the tools of a session.
+func ToolsOf(ctx context.Context, set Toolset, s *State) ([]Tool, error) {
+	if of, ok := set.(SessionToolset); ok {
+		return of.SessionTools(ctx, s)
+	}
+	return set.Tools(ctx)
+}

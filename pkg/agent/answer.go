@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -57,11 +59,6 @@ func likeOutcome(text string) bool {
 
 func bracket(r rune) bool { return unicode.In(r, unicode.Ps, unicode.Pe) }
 
-// printable reports whether a name that another process sends can be shown on one line.
-func printable(name string) bool {
-	return len(name) <= maxName && strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) < 0
-}
-
 // An outcomeError is the error of a call; its text begins with how the run ended.
 type outcomeError struct {
 	text string
@@ -69,4 +66,34 @@ type outcomeError struct {
 }
 
 func (e *outcomeError) Error() string { return e.text }
+
 func (e *outcomeError) Unwrap() error { return e.err }
+
+// NotRun returns err as the result of a call that did not run. One of AnswerOf stays as it is: it
+// says how the agent ended.
+func NotRun(err error) error {
+	if _, ok := errors.AsType[*outcomeError](err); ok || err == nil {
+		return err
+	}
+	return fmt.Errorf("not run: %w", err)
+}
+
+// MaxAnswers is how many answers of one run are put to Accept.
+const MaxAnswers = 3
+
+// An Outcome is how a run ended and what it consumed.
+type Outcome struct {
+	Status Status
+	// Message is the answer, and Answer its text. After a failure they hold
+	// what there was of an answer that was cut.
+	Message Message
+	Answer  string
+	// Reason says why an answer is partial: which budget was nearly spent.
+	Reason  string
+	Session string
+	Agent   string
+	// Turns is the number of model answers in this run.
+	Turns    int
+	Total    TotalUsage
+	Duration time.Duration
+}

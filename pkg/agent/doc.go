@@ -1,6 +1,7 @@
-// Package agent holds the vocabulary of the program, its state machine and the
-// Runner that drives it. It imports nothing else of this module but leaves;
-// everything else imports it.
+// Package agent holds the vocabulary of the program and its state machine: what a
+// run is made of, and what comes next in it. It starts no goroutine, reads no clock
+// and does no I/O; package runner does what the machine asks for. It imports nothing
+// else of this module but leaves; everything else imports it.
 //
 // A guided tour, bottom up:
 //
@@ -13,20 +14,14 @@
 //   - A [Provider] is a model, a [Tool] something that it can call, a [Toolset]
 //     a source of tools. functool.New makes one of a Go function. An [Agent] is a
 //     model with a system prompt and toolsets, without any running state.
-//   - A [Gate] is what every call and every model request passes: arguments are
-//     decoded and checked, [Policy] and the [Budget] are asked, results are cut.
-//   - A [Runner] drives a session: it does what Next says, and every event goes
-//     to the [Journal], to the session and to Observe, in this order.
-//   - A [Subagent] is an agent as a tool. Its calls are sessions of their own,
-//     run by the same Runner through the same Gate.
+//   - An [Invocation] is one call of a tool on its way, and its [Host] the run that
+//     makes it. A [Policy] answers with a [Verdict] whether the call may run; what an
+//     agent with all agents below it may do and consume is in its [Lease].
+//   - A [Subagent] is an agent as a tool. Its calls are sessions of their own, run
+//     by the run that makes the call.
+//   - A [Start] begins a run, and an [Outcome] says how it ended.
 //
-// A run without any file:
-//
-//	clock := functool.New("clock", "Tells the time.", func(context.Context, struct{}) (string, error) {
-//		return time.Now().Format(time.Kitchen), nil
-//	})
-//	a := &agent.Agent{Slug: "hello", Provider: p, Toolsets: []agent.Toolset{agent.ToolList{clock}}}
-//	out, err := (&agent.Runner{Agent: a}).Run(ctx, agent.UserText("What time is it?"))
+// A program that runs an agent needs package runner too, whose comment has an example.
 //
 // Decorators of tools and toolsets ([Wrap], [WrapToolset], or a type with a method
 // Unwrap() any) keep what else the inner one can do: see [As].

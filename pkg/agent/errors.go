@@ -40,7 +40,7 @@ var (
 	ErrNobody = errors.New("nobody can be asked")
 	// ErrUnknownOutcome: a call started once, and is not started again by itself.
 	ErrUnknownOutcome = errors.New("not run again: this call had started when the program that ran it came to its end, and whether it took effect is not known; check that before you repeat it")
-	// ErrNothingOpen: the last run of the session that Resume is to continue
+	// ErrNothingOpen: the last run of the session that Runner.Resume is to continue
 	// is over.
 	ErrNothingOpen = errors.New("the session has no unfinished run")
 )
@@ -150,7 +150,8 @@ func ContextError(ctx context.Context) error {
 
 type contextError struct{ err, cause error }
 
-func (e *contextError) Error() string   { return e.cause.Error() }
+func (e *contextError) Error() string { return e.cause.Error() }
+
 func (e *contextError) Unwrap() []error { return []error{e.err, e.cause} }
 
 // A ModelError is a failure of a model request.

@@ -96,7 +96,7 @@ type Event struct {
 	// and Depth how many such calls are above it; both empty at the root.
 	Parent string `json:"parent,omitempty"`
 	Depth  int    `json:"depth,omitempty"`
-	// Seq counts the events of a Channel, from 1; 0 elsewhere.
+	// Seq counts the events of a runner.Channel, from 1; 0 elsewhere.
 	Seq int64 `json:"seq,omitempty"`
 	// Turn counts the model requests of the session, from 1, and RunTurns those
 	// of its last run.

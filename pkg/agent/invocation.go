@@ -308,3 +308,11 @@ func (inv *Invocation) Consult(ctx context.Context) Verdict {
 	}
 	return inv.Host.Consult(ctx, inv)
 }
+
+// CallSession returns the session that made the call with the given Key.
+func CallSession(key string) string {
+	for range 2 { // turn and position
+		key = key[:max(strings.LastIndexByte(key, '.'), 0)]
+	}
+	return key
+}

@@ -2,10 +2,8 @@ package agent
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"math/big"
 	"slices"
 	"strings"
@@ -18,7 +16,7 @@ type Lease struct {
 	// Budget is what is left for the whole subtree.
 	Budget
 	// Rights are those of all agents above, a JSON array of what Rights.MarshalJSON
-	// returns for each; see Runner.ReadRights.
+	// returns for each; see ReadRights of package runner.
 	Rights json.RawMessage `json:"rights,omitempty"`
 	// Traceparent is the span above, as W3C Trace Context writes it.
 	Traceparent string `json:"traceparent,omitempty"`
@@ -174,72 +172,4 @@ func (l *Lease) HasRights() bool { return hasRights(l.Rights) }
 func hasRights(raw json.RawMessage) bool {
 	var list []json.RawMessage
 	return len(raw) > 0 && (json.Unmarshal(raw, &list) != nil || len(list) > 0)
-}
-
-// leaseTime returns ctx with the time limit of a caller's lease.
-func leaseTime(ctx context.Context, l *Lease) (context.Context, context.CancelFunc) {
-	d, ok := l.Time()
-	if !ok {
-		return ctx, func() {}
-	}
-	return context.WithTimeoutCause(ctx, d, &EndError{Status: StatusDeadline, Text: fmt.Sprintf("the caller's time of %s passed", d.Round(time.Millisecond))})
-}
-
-// Lease implements Host.
-func (r *run) Lease(ctx context.Context, inv *Invocation) Lease {
-	r.tree.mu.Lock()
-	left, _ := r.left(false)
-	r.tree.mu.Unlock()
-	from := &r.tree.lease
-	lease := Lease{Rights: r.leasedRights(), QuestionSeconds: from.QuestionSeconds, Traceparent: inv.Trace, Shared: r.budgeted()}
-	setAmounts(&lease.Budget, left)
-	lease.Processes = from.Processes
-	if end, ok := ctx.Deadline(); ok {
-		seconds := max(time.Until(end).Seconds(), 0)
-		lease.Seconds = &seconds
-	}
-	depth := max(r.levels()-1, 0) // reserver refuses a call without a level left
-	lease.Depth = &depth
-	lease.Path = slices.Clone(from.Path)
-	at := len(lease.Path)
-	for n := r; n != nil; n = n.up {
-		if !n.behalf {
-			lease.Path = slices.Insert(lease.Path, at, n.agent.Slug)
-		}
-	}
-	return lease
-}
-
-// levels is the number of levels of agents that r may have below it.
-func (r *run) levels() int {
-	levels, depth := math.MaxInt, 0 // below n, without runs on behalf of others
-	for n := r; n != nil; n = n.up {
-		if d := n.agent.Budget.Depth; d != nil {
-			levels = min(levels, *d-depth)
-		}
-		if n.up != nil && !n.behalf {
-			depth++
-		}
-	}
-	if d := r.tree.lease.Depth; d != nil {
-		levels = min(levels, *d-depth)
-	}
-	return min(levels, r.tree.maxDepth-r.tree.above-depth)
-}
-
-// errDepth is the error for an agent below r that is nested too deep.
-func (r *run) errDepth() error {
-	if r.tree.above+r.depth+1 > r.tree.maxDepth {
-		return fmt.Errorf("%w: sub-agents are nested %d deep", ErrDepth, r.tree.maxDepth)
-	}
-	return fmt.Errorf("%w: the depth budget allows no agent below %s", ErrDepth, r.agent.Slug)
-}
-
-// maxProcesses is how many calls may run at the same time in the tree of r.
-func maxProcesses(r *Runner) int {
-	n := cmp.Or(r.MaxProcesses, DefaultMaxProcesses)
-	if p := r.Lease.Processes; p != nil {
-		n = min(n, max(*p, 1))
-	}
-	return n
 }

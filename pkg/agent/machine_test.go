@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -19,7 +20,7 @@ import (
 // every point its JSON and the replay of its events are the session itself.
 func TestTheMachineHoldsForEveryOrderOfEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, replayed, a := &agent.Session{}, &agent.Session{}, newAgent(nil)
+		s, replayed, a := &agent.Session{}, &agent.Session{}, &agent.Agent{Slug: "root", Model: "test", LoopWarn: -1, LoopEnd: -1}
 		a.MaxTurns, a.ContextTokens = rapid.IntRange(1, 3).Draw(t, "turns"), rapid.SampledFrom([]int{0, 60}).Draw(t, "context")
 		limits := a.Limits()
 		limits.LoopWarn, limits.LoopEnd = rapid.IntRange(0, 2).Draw(t, "loop warn"), rapid.IntRange(0, 3).Draw(t, "loop end")
@@ -97,9 +98,9 @@ func next(t *rapid.T, s *agent.Session, a *agent.Agent, limits agent.Limits) []a
 	if rapid.IntRange(0, 4).Draw(t, "nearly spent") == 0 {
 		return []agent.Event{s.Failed(step, &agent.NearlySpent{Reason: "little is left", Text: "answer now"})}
 	}
-	r := text("answer")
+	r := &agent.Response{Message: agent.Message{Parts: []agent.Part{agent.Text("answer")}}, Usage: agent.Usage{InputTokens: 10, OutputTokens: 2}}
 	for range rapid.IntRange(0, 3).Draw(t, "calls") {
-		r.Message.Calls = append(r.Message.Calls, call(rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "id"), "echo", "{}"))
+		r.Message.Calls = append(r.Message.Calls, agent.ToolCall{ID: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "id"), Name: "echo", Args: "{}"})
 	}
 	r.Finish = rapid.SampledFrom([]agent.Finish{"", agent.FinishLength, agent.FinishContentFilter}).Draw(t, "finish")
 	return []agent.Event{s.Answered(step, r)}
@@ -119,7 +120,7 @@ func arbitrary(t *rapid.T, s *agent.Session) agent.Event {
 	if rapid.Bool().Draw(t, "message") {
 		e.Message = &agent.Message{Role: rapid.SampledFrom([]agent.Role{agent.RoleUser, agent.RoleAssistant, agent.RoleTool}).Draw(t, "role")}
 		if rapid.Bool().Draw(t, "calls") {
-			e.Message.Calls = []agent.ToolCall{call("a", "echo", "{}"), call(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "second"), "echo", "{}")}
+			e.Message.Calls = []agent.ToolCall{{ID: "a", Name: "echo", Args: "{}"}, {ID: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "second"), Name: "echo", Args: "{}"}}
 		}
 	}
 	if rapid.Bool().Draw(t, "has a result") {
@@ -162,8 +163,37 @@ func holds(t *rapid.T, s, replayed *agent.Session) {
 		if reflect.DeepEqual(s, other) {
 			continue // cmp takes 50 times as long, and equates more
 		}
-		if diff := cmp.Diff(s, other, everything, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(s, other, cmp.Exporter(func(reflect.Type) bool { return true }), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("%s (-live +%s):\n%s", name, name, diff)
 		}
+	}
+}
+
+func TestAStateThatNoEventsLeadToIsRefused(t *testing.T) {
+	for _, text := range []string{
+		`{"id":"S","running":true}`,
+		`{"id":"S","calls":[{}]}`,
+		`{"id":"S","running":true,"messages":[{"role":"user"}],"calls":[{"state":"started"}]}`,
+	} {
+		var s agent.Session
+		if err := json.Unmarshal([]byte(text), &s); err == nil {
+			t.Errorf("read %s: no error; Next says %v", text, s.Next().Kind)
+		}
+	}
+}
+
+func TestWalkShowsEveryTaskOnce(t *testing.T) {
+	var b strings.Builder
+	agent.Plan{{ID: "x", Parent: "y"}, {ID: "b", Parent: "a"}, {ID: "a"}, {ID: "lost", Parent: "gone"}, {ID: "c", Parent: "b"}, {ID: "y", Parent: "x"}}.
+		Walk(func(task agent.Task, depth int) { fmt.Fprintf(&b, "%s%d ", task.ID, depth) })
+	if got := b.String(); got != "a0 b1 c2 lost0 x0 y1 " {
+		t.Errorf("Walk visits %s", got)
+	}
+}
+
+func TestNoRunWithinACallOfNobody(t *testing.T) {
+	out, err := (&agent.Invocation{}).Run(t.Context(), &agent.Agent{}, agent.UserText("hi"))
+	if err == nil || out.Status != agent.StatusFailed {
+		t.Errorf("Run = %+v, %v; want an error", out, err)
 	}
 }

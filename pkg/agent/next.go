@@ -45,7 +45,7 @@ const (
 	StepApply                   // nothing but that events take effect
 	StepModel                   // an answer of the model: Session.Answered, or Failed
 	StepSummary                 // a summary by the model: the same
-	StepCalls                   // results of tool calls: see Gate.Call
+	StepCalls                   // results of tool calls: see runner.Gate
 	StepAccept                  // a judgment about the answer: Session.Judged
 )
 

@@ -29,7 +29,7 @@ type Start struct {
 	// Invocation.Context and EventContext.
 	Context json.RawMessage `json:"context,omitempty"`
 	// OutputSchema is the JSON Schema that the answers must satisfy, instead of that of the
-	// agent: see Runner.Output.
+	// agent: see Output of package runner.
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	// Session is the id of the session to continue. History is the list of its events
 	// and those of its unfinished sub-agents, if the holder keeps them.

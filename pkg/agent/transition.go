@@ -92,8 +92,8 @@ func (s *Session) Answered(step Step, resp *Response) Event {
 		Finish: cmp.Or(resp.Finish, FinishStop), Usage: &usage})
 }
 
-// maxName is the length in bytes to which the name and the id of a call are cut.
-const maxName = 256
+// MaxName is the length in bytes to which the name and the id of a call are cut.
+const MaxName = 256
 
 // repair makes a model's calls fit for the session. A call whose id is empty,
 // too long or taken gets a new one: nine letters and digits, which every
@@ -105,13 +105,13 @@ func (s *Session) repair(calls []ToolCall) {
 	next := len(s.ids)
 	for i := range calls {
 		c := &calls[i]
-		for c.ID == "" || len(c.ID) > maxName || s.ids[c.ID] || here[c.ID] {
+		for c.ID == "" || len(c.ID) > MaxName || s.ids[c.ID] || here[c.ID] {
 			next++
 			c.ID = fmt.Sprintf("c%08d", next)
 		}
 		here[c.ID] = true
-		if len(c.Name) > maxName {
-			c.Name = strings.ToValidUTF8(c.Name[:maxName], "")
+		if len(c.Name) > MaxName {
+			c.Name = strings.ToValidUTF8(c.Name[:MaxName], "")
 		}
 		if !utf8.ValidString(c.Args) {
 			c.Args = "not valid UTF-8: " + strings.ToValidUTF8(c.Args, "\uFFFD")

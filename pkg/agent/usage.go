@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -248,15 +247,39 @@ func (s *TotalUsage) Clone() TotalUsage {
 	return TotalUsage{Usage: s.Usage, Calls: s.Calls, Agents: maps.Clone(s.Agents), Tools: maps.Clone(s.Tools)}
 }
 
-// usageOf is what a request consumed, as far as it is known.
-func usageOf(resp *Response, err error) (u Usage) {
-	if err != nil {
-		if failed, ok := errors.AsType[*ModelError](err); ok {
-			u = failed.Usage
-		}
+// Requests without an answer: the run was interrupted, or its process killed, before the
+// usage was known. The event of such a request has an estimate of its input and the price of
+// it, which is the least that the request cost, and is not counted in Usage.Priced. Budgets
+// also count what the request may have cost beyond that, in Usage.ReservedCost and
+// Usage.ReservedTokens.
+
+// A Pricer is a Provider that knows prices.
+type Pricer interface {
+	// LeastCost returns what the tokens in u cost at least, and 0 if that is not known.
+	LeastCost(u Usage) Money
+}
+
+// OrEstimate returns u, or if it has no tokens, an estimate of them: for a Provider whose
+// server, or program, need not report any. answer is what was answered; nil is nothing.
+func (u Usage) OrEstimate(req *Request, answer *Message) Usage {
+	u.Requests = max(u.Requests, 1)
+	if u.InputTokens > 0 || u.OutputTokens > 0 {
 		return u
 	}
-	u = resp.Usage
-	u.Requests = max(u.Requests, 1)
+	e := EstimateUsage(req, answer)
+	u.InputTokens, u.OutputTokens, u.Estimated = e.InputTokens, e.OutputTokens, u.Requests
 	return u
+}
+
+// Unanswered returns the usage, without a cost, of the request for which the session waited when
+// its process ended. It is zero if the session did not wait for one.
+func (s *Session) Unanswered() Usage {
+	if !s.Running || s.Failure != nil || s.Setup.Digest == "" { // a setup precedes the first request
+		return Usage{}
+	}
+	step := s.Next()
+	if step.Kind != StepModel && step.Kind != StepSummary {
+		return Usage{}
+	}
+	return EstimateUsage(&Request{System: s.Setup.System, Messages: step.Messages}, nil)
 }

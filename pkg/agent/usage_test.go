@@ -44,3 +44,13 @@ func TestCostsAddUpExactly(t *testing.T) {
 		t.Errorf("the sum is %s", got)
 	}
 }
+
+func TestTotalUsageIsReadable(t *testing.T) {
+	total := agent.TotalUsage{Calls: 1, Usage: agent.Usage{Requests: 3, Priced: 3, InputTokens: 2600, OutputTokens: 400, Cost: agent.Dollar * 61 / 10_000}}
+	if got, want := total.String(), "3 requests, 2.6k in / 0.4k out, $0.0061, 1 call"; got != want {
+		t.Errorf("String = %q, want %q", got, want)
+	}
+	if got, want := (agent.TotalUsage{}).String(), "0 requests, 0 in / 0 out, 0 calls"; got != want {
+		t.Errorf("String of nothing = %q, want %q", got, want)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	"go.uber.org/goleak"
@@ -116,7 +117,7 @@ func TestLoadsATree(t *testing.T) {
 		t.Errorf("system prompt = %q, want %q", got.Root.System, want)
 	}
 	agenttest.Toolset(t, got.Root.Toolsets[0])
-	out, err := (&agent.Runner{Agent: got.Root}).Run(t.Context(), agent.UserText("hi"))
+	out, err := (&runner.Runner{Agent: got.Root}).Run(t.Context(), agent.UserText("hi"))
 	if err != nil || out.Answer != "hello from root" {
 		t.Errorf("Run = %+v, %v", out, err)
 	}
@@ -187,7 +188,7 @@ echo '{"slug":"twice","description":"d","args":[]}'
 	if diff := cmp.Diff(string(want), all); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
-	if _, err := (&agent.Runner{Agent: got.Root}).Run(t.Context(), agent.UserText("hi")); err != nil {
+	if _, err := (&runner.Runner{Agent: got.Root}).Run(t.Context(), agent.UserText("hi")); err != nil {
 		t.Error(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -62,7 +63,7 @@ func TestMCPServersAreSourcesOfTools(t *testing.T) {
 			warnings = append(warnings, e.Text)
 		}
 	}
-	out, err := (&agent.Runner{Agent: tree.Root, Observe: watch}).Run(t.Context(), agent.UserText("go"))
+	out, err := (&runner.Runner{Agent: tree.Root, Observe: watch}).Run(t.Context(), agent.UserText("go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func TestPastedServers(t *testing.T) {
 	if len(tree.Nodes[0].File.Spec.MCPServers) != 3 {
 		t.Errorf("servers = %+v, want 3", tree.Nodes[0].File.Spec.MCPServers)
 	}
-	out, err := (&agent.Runner{Agent: tree.Root}).Run(t.Context(), agent.UserText("go"))
+	out, err := (&runner.Runner{Agent: tree.Root}).Run(t.Context(), agent.UserText("go"))
 	if err != nil || !strings.HasPrefix(out.Answer, "hello one") {
 		t.Errorf("Run = %q, %v, want hello one", out.Answer, err)
 	}

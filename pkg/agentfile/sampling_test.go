@@ -15,6 +15,7 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/provider/responses"
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/mcpclient"
 )
 
@@ -117,7 +118,7 @@ func TestModelAnswersAServer(t *testing.T) {
 		Messages: []agent.Message{said(agent.RoleUser, "1"), said(agent.RoleAssistant, "2"), said(agent.RoleUser, "3")}}}
 	a.Toolsets = []agent.Toolset{agent.ToolList{s}}
 	run := func(depth int) *agent.Outcome {
-		out, err := (&agent.Runner{Agent: a, MaxDepth: depth}).Run(t.Context(), agent.UserText("go"))
+		out, err := (&runner.Runner{Agent: a, MaxDepth: depth}).Run(t.Context(), agent.UserText("go"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +160,7 @@ func TestCutAnswerForAServer(t *testing.T) {
 	})
 	s := &sampler{n: &Node{Agent: a}, request: mcpclient.Sampling{Server: "s", MaxTokens: 4, Messages: []agent.Message{said(agent.RoleUser, "3")}}}
 	a.Toolsets = []agent.Toolset{agent.ToolList{s}}
-	if _, err := (&agent.Runner{Agent: a}).Run(t.Context(), agent.UserText("go")); err != nil {
+	if _, err := (&runner.Runner{Agent: a}).Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
 	if s.err != nil || s.got.Finish != agent.FinishLength || s.got.Message.Text() != "half an ans" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // A border is a tool that runs an agent over a channel.
@@ -21,8 +22,8 @@ func (b border) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, 
 	childIn, toChild := io.Pipe()
 	fromChild, childOut := io.Pipe()
 	go func() {
-		s := &channel.Server{In: childIn, Out: childOut, Start: func(ctx context.Context, start agent.Start) (*agent.Channel, error) {
-			return (&agent.Runner{Agent: b.agent}).Start(ctx, start), nil
+		s := &channel.Server{In: childIn, Out: childOut, Start: func(ctx context.Context, start agent.Start) (*runner.Channel, error) {
+			return (&runner.Runner{Agent: b.agent}).Start(ctx, start), nil
 		}}
 		_, _ = s.Serve(context.Background())
 		childOut.Close()
@@ -59,7 +60,7 @@ func BenchmarkEventUpThreeLevels(b *testing.B) {
 		a = &agent.Agent{Slug: slug, Provider: callBelow{}, Toolsets: []agent.Toolset{agent.ToolList{border{a}}}}
 	}
 	seen := 0
-	r := &agent.Runner{Agent: a, Observe: func(e agent.Event) {
+	r := &runner.Runner{Agent: a, Observe: func(e agent.Event) {
 		if e.Kind == agent.EventText && e.Depth == 3 {
 			seen++
 		}

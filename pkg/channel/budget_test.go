@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // reserve asks for a reservation, of a request if there is no key, and returns the reply.
@@ -70,7 +71,7 @@ func TestAnAgentReservesInTheBudgetsOfItsCaller(t *testing.T) {
 					asked = strings.Contains(p.in.Text(), `"shared":true`)
 					p.send(session(), prompt())
 					tt.play(p)
-				}, func(r *agent.Runner) { r.Lease.Budget = budget })
+				}, func(r *runner.Runner) { r.Lease.Budget = budget })
 				if !slices.Equal(replies, tt.replies) || agent.StatusOf(c.err) != tt.status || !asked {
 					t.Errorf("replies %q, err %v, shared %t; want %q, %s", replies, c.err, asked, tt.replies, tt.status)
 				}

@@ -116,7 +116,7 @@ func (c *Conn) Input(text string, media ...agent.Part) error {
 	return c.send(message{Kind: kindInput, Text: text, Media: media})
 }
 
-// Direct sends d to an agent of the run; see agent.Runner.Direct. Its Message is a text,
+// Direct sends d to an agent of the run; see runner.Runner.Direct. Its Message is a text,
 // media or both.
 func (c *Conn) Direct(d agent.Directive) error {
 	if m := d.Message; m != nil && len(m.Parts) > 0 {

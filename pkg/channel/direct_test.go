@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // relay calls the tool "below" and answers with its result.
@@ -59,7 +60,7 @@ func (nap) Call(ctx context.Context, _ *agent.Invocation) (agent.Result, error) 
 
 // steered runs top, which calls mid, which calls leaf: over borders where borders says so. do
 // gets each event of the tree.
-func steered(t *testing.T, borders string, do func(*agent.Channel, agent.Event)) (string, []agent.Event) {
+func steered(t *testing.T, borders string, do func(*runner.Channel, agent.Event)) (string, []agent.Event) {
 	a := &agent.Agent{Slug: "leaf", Provider: patient{}, Toolsets: []agent.Toolset{agent.ToolList{nap{}}}}
 	for i, slug := range []string{"mid", "top"} {
 		var below agent.Tool = &agent.Subagent{Name: "below", Agent: a}
@@ -68,7 +69,7 @@ func steered(t *testing.T, borders string, do func(*agent.Channel, agent.Event))
 		}
 		a = &agent.Agent{Slug: slug, Provider: relay{}, Toolsets: []agent.Toolset{agent.ToolList{below}}}
 	}
-	c := (&agent.Runner{Agent: a}).Start(t.Context(), agent.Start{Channel: 1, Args: json.RawMessage(`{"prompt":"go"}`)})
+	c := (&runner.Runner{Agent: a}).Start(t.Context(), agent.Start{Channel: 1, Args: json.RawMessage(`{"prompt":"go"}`)})
 	var events []agent.Event
 	for e := range c.Events() {
 		events = append(events, e)
@@ -89,7 +90,7 @@ func everyTree(t *testing.T, test func(t *testing.T, borders string)) {
 
 func TestAPersonSpeaksToOneAgentOfATree(t *testing.T) {
 	everyTree(t, func(t *testing.T, borders string) {
-		answer, events := steered(t, borders, func(c *agent.Channel, e agent.Event) {
+		answer, events := steered(t, borders, func(c *runner.Channel, e agent.Event) {
 			if e.Kind == agent.EventRequest && e.Agent == "leaf" && e.Turn == 2 {
 				m := agent.UserText("faster")
 				c.Direct(agent.Directive{Session: e.Session, Message: &m})
@@ -117,7 +118,7 @@ func TestAPersonStopsOneAgentOfATree(t *testing.T) {
 	} {
 		everyTree(t, func(t *testing.T, borders string) {
 			sessions := map[string]string{}
-			answer, events := steered(t, borders, func(c *agent.Channel, e agent.Event) {
+			answer, events := steered(t, borders, func(c *runner.Channel, e agent.Event) {
 				if e.Kind == agent.EventSession {
 					sessions[e.Agent] = e.Session
 				}
@@ -141,7 +142,7 @@ func TestAPersonStopsOneAgentOfATree(t *testing.T) {
 func TestAPersonShortensTheConversationOfOneAgent(t *testing.T) {
 	everyTree(t, func(t *testing.T, borders string) {
 		var order []string
-		steered(t, borders, func(c *agent.Channel, e agent.Event) {
+		steered(t, borders, func(c *runner.Channel, e agent.Event) {
 			switch {
 			case e.Kind == agent.EventCompaction:
 				order = append(order, e.Agent+" compaction")
@@ -160,7 +161,7 @@ func TestAPersonShortensTheConversationOfOneAgent(t *testing.T) {
 func TestASessionThatDoesNotRunIsAWarning(t *testing.T) {
 	everyTree(t, func(t *testing.T, borders string) {
 		warnings := 0
-		answer, _ := steered(t, borders, func(c *agent.Channel, e agent.Event) {
+		answer, _ := steered(t, borders, func(c *runner.Channel, e agent.Event) {
 			switch {
 			case e.Kind == agent.EventRequest && e.Agent == "leaf" && e.Turn == 1:
 				c.Direct(agent.Directive{Session: "another", Stop: true})

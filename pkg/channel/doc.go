@@ -6,6 +6,6 @@
 //
 // [Open] is the side of the holder. [Call] is the side of a holder that is an agent
 // itself: the run answers one of its tool calls. [Server] is the side of the agent.
-// Within one program, agent.Runner.Start does the same without streams.
+// Within one program, runner.Runner.Start does the same without streams.
 // docs/nesting.md describes the protocol.
 package channel

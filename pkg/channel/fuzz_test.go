@@ -11,6 +11,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agent/agenttest"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // FuzzServer tests that a Server answers every input with well-formed lines, the last
@@ -29,7 +30,7 @@ func FuzzServer(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) {
 			released := make(chan struct{})
 			close(released)
-			open := func(context.Context) (*agent.Runner, error) { return waiting(&wait{released}), nil }
+			open := func(context.Context) (*runner.Runner, error) { return waiting(&wait{released}), nil }
 			_, last, err := serve(t, open, false, func(h *holder) {
 				h.write(string(input))
 				time.Sleep(time.Hour)
@@ -73,10 +74,10 @@ func FuzzConn(f *testing.F) {
 			c, events := callChild(t, func(p *peer) {
 				p.send(agenttest.Events(script[:min(len(script), 4*200)])...)
 				p.raw(string(output))
-			}, func(r *agent.Runner) {
+			}, func(r *runner.Runner) {
 				r.Person = func(context.Context, agent.Event) (json.RawMessage, error) { return nil, errors.New("no") }
 			})
-			var b agent.Rebuilder
+			var b runner.Rebuilder
 			for _, e := range events {
 				if err := b.Apply(e); e.Kind.Lasting() && err != nil {
 					t.Errorf("%v, after the child %v", err, c.err)

@@ -9,12 +9,13 @@ import (
 	"testing/synctest"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // resumed rebuilds what events leave for a caller that resumes.
-func resumed(t *testing.T, events []agent.Event) *agent.Resume {
+func resumed(t *testing.T, events []agent.Event) *runner.Resume {
 	t.Helper()
-	var b agent.Rebuilder
+	var b runner.Rebuilder
 	for _, e := range events {
 		if err := b.Apply(e); e.Kind.Lasting() && err != nil {
 			t.Fatal(err)
@@ -71,11 +72,11 @@ func TestAnAgentThatHadEndedIsNotAskedAgain(t *testing.T) {
 }
 
 // resumeChild resumes a caller whose process ended after some events.
-func resumeChild(t *testing.T, before []agent.Event, play func(*peer), change func(*agent.Runner)) (*child, []agent.Event) {
+func resumeChild(t *testing.T, before []agent.Event, play func(*peer), change func(*runner.Runner)) (*child, []agent.Event) {
 	t.Helper()
 	c := &child{play: play}
 	var events []agent.Event
-	r := &agent.Runner{
+	r := &runner.Runner{
 		From:    resumed(t, before),
 		Agent:   &agent.Agent{Slug: "outer", Provider: &answers{says("done")}, Toolsets: []agent.Toolset{agent.ToolList{c}}},
 		Observe: func(e agent.Event) { events = append(events, e) },
@@ -140,7 +141,7 @@ func TestWhatWasSpentOutlivesTheProcess(t *testing.T) {
 	}
 	check := func(t *testing.T, name string, start agent.Start, result string) {
 		t.Helper()
-		r := &agent.Runner{Agent: &agent.Agent{Slug: "inner", Provider: &answers{says("hi")}}}
+		r := &runner.Runner{Agent: &agent.Agent{Slug: "inner", Provider: &answers{says("hi")}}}
 		out, err := r.Start(t.Context(), start).Wait()
 		if err != nil || out.Total.Usage.Requests != 3 || out.Total.Calls != 1 {
 			t.Errorf("%s: Wait = %+v, %v", name, out, err)
@@ -156,7 +157,7 @@ func TestWhatWasSpentOutlivesTheProcess(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var start agent.Start
-		c, events := callChild(t, first, func(r *agent.Runner) { // and again without an event
+		c, events := callChild(t, first, func(r *runner.Runner) { // and again without an event
 			r.Agent.Toolsets[0].(agent.ToolList)[0].(*child).again = []func(*peer){func(*peer) {}, second(&start)}
 		})
 		check(t, "restarted", start, c.result.Text())
@@ -190,7 +191,7 @@ func TestAnAgentThatEndedIsForgotten(t *testing.T) {
 	model := append(answers(list), says("done"))
 	var grown uint64
 	before := heap()
-	r := &agent.Runner{Agent: &agent.Agent{Slug: "outer", LoopWarn: -1, LoopEnd: -1, Provider: &model, Toolsets: []agent.Toolset{agent.ToolList{c}}}, Observe: func(e agent.Event) {
+	r := &runner.Runner{Agent: &agent.Agent{Slug: "outer", LoopWarn: -1, LoopEnd: -1, Provider: &model, Toolsets: []agent.Toolset{agent.ToolList{c}}}, Observe: func(e agent.Event) {
 		if e.Kind == agent.EventEnd && e.Depth == 0 {
 			grown = heap() - min(before, heap())
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // toolRights decide by the name of the tool.
@@ -108,7 +109,7 @@ func TestAnAgentThatExceedsItsRightsIsEnded(t *testing.T) {
 					answer(says("done"), one), end(agent.StatusOK, "done"))
 				for p.in.Scan() {
 				}
-			}, func(r *agent.Runner) {
+			}, func(r *runner.Runner) {
 				r.Agent.Rights = tt.rights
 				r.Person = func(context.Context, agent.Event) (json.RawMessage, error) { return json.RawMessage(`"allow"`), nil }
 			})
@@ -132,7 +133,7 @@ func TestALeaseWithRightsThatCannotBeEvaluatedIsRefused(t *testing.T) {
 		`[]`:             "",
 		`null`:           "",
 	} {
-		r := &agent.Runner{Agent: &agent.Agent{Slug: "a", Provider: &answers{says("hi")}}}
+		r := &runner.Runner{Agent: &agent.Agent{Slug: "a", Provider: &answers{says("hi")}}}
 		start := agent.Start{Channel: Version, Args: json.RawMessage(`{"prompt":"go"}`), Lease: agent.Lease{Rights: json.RawMessage(rights)}}
 		_, err := r.Start(t.Context(), start).Wait()
 		if got := ""; err != nil || want != "" {

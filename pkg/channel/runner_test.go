@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // answers is a model that answers with a list of messages in turn, and then with the
@@ -142,12 +143,12 @@ func end(status agent.Status, text string) agent.Event {
 var one = agent.Usage{Requests: 1, InputTokens: 10, OutputTokens: 2, Cost: agent.Dollar, Priced: 1}
 
 // callChild runs an agent whose model calls a child, for at most an hour.
-func callChild(t *testing.T, play func(*peer), change func(*agent.Runner)) (*child, []agent.Event) {
+func callChild(t *testing.T, play func(*peer), change func(*runner.Runner)) (*child, []agent.Event) {
 	t.Helper()
 	c := &child{play: play}
 	model := &answers{calls("child", `{"prompt":"go"}`), says("done")}
 	var events []agent.Event
-	r := &agent.Runner{
+	r := &runner.Runner{
 		Agent:   &agent.Agent{Slug: "outer", Provider: model, Toolsets: []agent.Toolset{agent.ToolList{c}}},
 		NewID:   func() string { return "OUTER" },
 		Observe: func(e agent.Event) { events = append(events, e) },
@@ -290,7 +291,7 @@ func TestAnAgentThatBreaksTheProtocolIsAToolThatFails(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, events := callChild(t, tt.play, func(r *agent.Runner) {
+				c, events := callChild(t, tt.play, func(r *runner.Runner) {
 					r.Person = func(ctx context.Context, _ agent.Event) (json.RawMessage, error) {
 						<-ctx.Done()
 						return nil, context.Cause(ctx)
@@ -401,7 +402,7 @@ func TestAnAgentThatGoesBeyondItsLeaseIsEnded(t *testing.T) {
 				c, _ := callChild(t, func(p *peer) {
 					p.send(session(), prompt())
 					tt.play(p)
-				}, func(r *agent.Runner) { r.Lease = tt.lease })
+				}, func(r *runner.Runner) { r.Lease = tt.lease })
 				if !errors.Is(c.err, tt.kind) || !strings.Contains(c.err.Error(), tt.text) {
 					t.Errorf("Call = %v, %v, want an error %q: %s", c.result, c.err, tt.kind, tt.text)
 				}
@@ -416,24 +417,24 @@ func TestAnAgentBelowTheDepthIsNotStarted(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		levels  int
-		of      func(*agent.Runner, *int)
+		of      func(*runner.Runner, *int)
 		started bool
 		want    string
 	}{
-		{"budget of the lease, none", 0, func(r *agent.Runner, n *int) { r.Lease.Depth = n }, false, "[limit] agent child did not answer: depth limit reached: the depth budget allows no agent below outer"},
-		{"budget of the lease, negative", -1, func(r *agent.Runner, n *int) { r.Lease.Depth = n }, false, "[limit] agent child did not answer: depth limit reached: the depth budget allows no agent below outer"},
-		{"budget of the lease, one", 1, func(r *agent.Runner, n *int) { r.Lease.Depth = n }, true, "done"},
-		{"budget of the agent, none", 0, func(r *agent.Runner, n *int) { r.Agent.Budget.Depth = n }, false, "[limit] agent child did not answer: depth limit reached: the depth budget allows no agent below outer"},
-		{"budget of the agent, one", 1, func(r *agent.Runner, n *int) { r.Agent.Budget.Depth = n }, true, "done"},
-		{"all processes, none", 3, func(r *agent.Runner, n *int) { r.MaxDepth, r.From = *n, &agent.Resume{Depth: *n} }, false, "[limit] agent child did not answer: depth limit reached: sub-agents are nested 3 deep"},
-		{"all processes, one", 3, func(r *agent.Runner, n *int) { r.MaxDepth, r.From = *n, &agent.Resume{Depth: *n - 1} }, true, "done"},
+		{"budget of the lease, none", 0, func(r *runner.Runner, n *int) { r.Lease.Depth = n }, false, "[limit] agent child did not answer: depth limit reached: the depth budget allows no agent below outer"},
+		{"budget of the lease, negative", -1, func(r *runner.Runner, n *int) { r.Lease.Depth = n }, false, "[limit] agent child did not answer: depth limit reached: the depth budget allows no agent below outer"},
+		{"budget of the lease, one", 1, func(r *runner.Runner, n *int) { r.Lease.Depth = n }, true, "done"},
+		{"budget of the agent, none", 0, func(r *runner.Runner, n *int) { r.Agent.Budget.Depth = n }, false, "[limit] agent child did not answer: depth limit reached: the depth budget allows no agent below outer"},
+		{"budget of the agent, one", 1, func(r *runner.Runner, n *int) { r.Agent.Budget.Depth = n }, true, "done"},
+		{"all processes, none", 3, func(r *runner.Runner, n *int) { r.MaxDepth, r.From = *n, &runner.Resume{Depth: *n} }, false, "[limit] agent child did not answer: depth limit reached: sub-agents are nested 3 deep"},
+		{"all processes, one", 3, func(r *runner.Runner, n *int) { r.MaxDepth, r.From = *n, &runner.Resume{Depth: *n - 1} }, true, "done"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			started := false
 			_, events := callChild(t, func(p *peer) {
 				started = true
 				p.send(session(), prompt(), answer(says("done"), one), end(agent.StatusOK, "done"))
-			}, func(r *agent.Runner) { tt.of(r, &tt.levels) })
+			}, func(r *runner.Runner) { tt.of(r, &tt.levels) })
 			var got []string
 			for _, e := range events {
 				if e.Kind == agent.EventCallStarted && e.Tool == "child" {
@@ -492,7 +493,7 @@ func TestAnAgentHasOneNameThatCanBeShown(t *testing.T) {
 
 func TestALeaseWithoutAProcessIsRefused(t *testing.T) {
 	for n, want := range map[int]agent.Status{-1: agent.StatusFailed, 0: agent.StatusFailed, 1: agent.StatusOK, 100: agent.StatusOK} {
-		r := &agent.Runner{Agent: &agent.Agent{Slug: "outer", Provider: &answers{says("done")}}}
+		r := &runner.Runner{Agent: &agent.Agent{Slug: "outer", Provider: &answers{says("done")}}}
 		_, err := r.Start(t.Context(), agent.Start{Channel: Version, Args: json.RawMessage(`{"prompt":"go"}`), Lease: agent.Lease{Budget: agent.Budget{Processes: &n}}}).Wait()
 		if got := agent.StatusOf(err); got != want || err != nil && !strings.Contains(err.Error(), fmt.Sprintf("processes is %d; at least 1 is needed", n)) {
 			t.Errorf("processes %d: %s, %v, want %s", n, got, err, want)
@@ -538,7 +539,7 @@ func TestAQuestionNamesThePathToItsAgent(t *testing.T) {
 			p.send(session(), prompt(), of(agent.Event{Kind: agent.EventQuestion, Question: "q", What: "ask", Text: "?", Path: strings.Split(test.says, "/")}))
 			p.in.Scan()
 			p.send(answer(says("done"), agent.Usage{}), end(agent.StatusOK, "done"))
-		}, func(r *agent.Runner) {
+		}, func(r *runner.Runner) {
 			r.Person = func(_ context.Context, q agent.Event) (json.RawMessage, error) {
 				path = q.Path
 				return json.RawMessage(`"yes"`), nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // A Server runs one agent for the holder at the other end of In and Out.
@@ -22,7 +23,7 @@ type Server struct {
 	Out io.Writer
 	// Start begins the run of a start message. ctx ends when the holder closes the channel or
 	// cancels the run.
-	Start func(ctx context.Context, start agent.Start) (*agent.Channel, error)
+	Start func(ctx context.Context, start agent.Start) (*runner.Channel, error)
 	// Kill ends the program at once. It is called when the holder cancels a second
 	// time, and when a cancelled run has not ended within Grace; nil does nothing.
 	Kill func()
@@ -146,9 +147,9 @@ type serving struct {
 	server  *Server
 	in      *lines
 	cancel  context.CancelCauseFunc
-	ready   chan struct{}  // closed when channel is set or will never be set
-	channel *agent.Channel // nil if the run did not begin
-	asked   bool           // the holder has cancelled the run
+	ready   chan struct{}   // closed when channel is set or will never be set
+	channel *runner.Channel // nil if the run did not begin
+	asked   bool            // the holder has cancelled the run
 }
 
 // limit kills the program if Serve has not returned within Grace after ctx ended.
@@ -221,7 +222,7 @@ func (r *serving) take(line []byte) error {
 
 // Deliver applies a message of a holder, in JSON, to its run. Unknown kinds and fields
 // become warning events of the run. An error means that the holder broke the protocol.
-func Deliver(c *agent.Channel, text []byte) error {
+func Deliver(c *runner.Channel, text []byte) error {
 	m, unknown, err := decode(text)
 	if err != nil {
 		return err
@@ -250,7 +251,7 @@ func decode(line []byte) (m message, unknown, err error) {
 }
 
 // deliver applies a message that is not a cancel of the whole run.
-func deliver(c *agent.Channel, m message, unknown error) error {
+func deliver(c *runner.Channel, m message, unknown error) error {
 	switch m.Kind {
 	case kindStart:
 		return errors.New("a second start message")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/source/functool"
 )
@@ -113,7 +114,7 @@ func check(t *testing.T, events []agent.Event) agent.Event {
 
 // serve runs r for a holder. When play returns, the input stays open until the
 // server ends.
-func serve(t *testing.T, open func(context.Context) (*agent.Runner, error), silent bool, play func(h *holder)) (h *holder, last agent.Event, err error) {
+func serve(t *testing.T, open func(context.Context) (*runner.Runner, error), silent bool, play func(h *holder)) (h *holder, last agent.Event, err error) {
 	t.Helper()
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
@@ -123,7 +124,7 @@ func serve(t *testing.T, open func(context.Context) (*agent.Runner, error), sile
 		h.silent = make(chan struct{})
 	}
 	s := &Server{In: in, Out: out, Kill: func() { h.kills++ }}
-	s.Start = func(ctx context.Context, start agent.Start) (*agent.Channel, error) {
+	s.Start = func(ctx context.Context, start agent.Start) (*runner.Channel, error) {
 		r, err := open(ctx)
 		if err != nil {
 			return nil, err
@@ -246,7 +247,7 @@ func TestAHolderThatBreaksTheProtocol(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				_, last, err := serve(t, func(context.Context) (*agent.Runner, error) { return waiting(&wait{}), nil }, false, tt.play)
+				_, last, err := serve(t, func(context.Context) (*runner.Runner, error) { return waiting(&wait{}), nil }, false, tt.play)
 				if last.Time.IsZero() || last.Status != tt.status || !strings.Contains(last.Error, tt.text) || strings.HasPrefix(last.Error, "context ") || err == nil || agent.StatusOf(err) != tt.status {
 					t.Errorf("the end is %s: %.300s; Serve: %.300v; want %s: %s", last.Status, last.Error, err, tt.status, tt.text)
 				}
@@ -256,16 +257,16 @@ func TestAHolderThatBreaksTheProtocol(t *testing.T) {
 }
 
 // waiting is a run that calls wait and then answers.
-func waiting(w *wait) *agent.Runner {
+func waiting(w *wait) *runner.Runner {
 	model := &answers{calls("wait", "{}"), says("done")}
-	return &agent.Runner{Agent: &agent.Agent{Slug: "inner", Provider: model, Toolsets: []agent.Toolset{agent.ToolList{w}}, LoopWarn: -1, LoopEnd: -1}, Arguments: schema.CompileShape, NewID: func() string { return "S" }}
+	return &runner.Runner{Agent: &agent.Agent{Slug: "inner", Provider: model, Toolsets: []agent.Toolset{agent.ToolList{w}}, LoopWarn: -1, LoopEnd: -1}, Arguments: schema.CompileShape, NewID: func() string { return "S" }}
 }
 
 // What a holder says that means nothing does no harm.
 func TestWhatIsNotUnderstoodIsAWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wait{release: make(chan struct{})}
-		h, last, err := serve(t, func(context.Context) (*agent.Runner, error) { return waiting(w), nil }, false, func(h *holder) {
+		h, last, err := serve(t, func(context.Context) (*runner.Runner, error) { return waiting(w), nil }, false, func(h *holder) {
 			h.line(begin)
 			h.wait(agent.EventCallStarted, 1)
 			for _, line := range []string{
@@ -295,7 +296,7 @@ func TestWhatIsNotUnderstoodIsAWarning(t *testing.T) {
 func TestASecondCancelKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := make(chan struct{})
-		open := func(context.Context) (*agent.Runner, error) {
+		open := func(context.Context) (*runner.Runner, error) {
 			r := waiting(nil)
 			r.Agent.Toolsets = []agent.Toolset{agent.ToolList{functool.New("wait", "", func(context.Context, struct{}) (string, error) { <-stuck; return "", nil })}}
 			return r, nil
@@ -324,7 +325,7 @@ func TestASecondCancelKills(t *testing.T) {
 // What is done before a run begins, such as starting servers, ends too.
 func TestACancelReachesARunThatHasNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		open := func(ctx context.Context) (*agent.Runner, error) {
+		open := func(ctx context.Context) (*runner.Runner, error) {
 			<-ctx.Done()
 			return nil, errors.New("a server did not start")
 		}
@@ -341,7 +342,7 @@ func TestAHolderThatDoesNotReadCanCancel(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &wait{}
 			var running atomic.Bool
-			open := func(context.Context) (*agent.Runner, error) {
+			open := func(context.Context) (*runner.Runner, error) {
 				r := waiting(w)
 				r.Agent.Toolsets = []agent.Toolset{agent.ToolList{agent.Wrap(w, func(ctx context.Context, inv *agent.Invocation, next agent.Tool) (agent.Result, error) {
 					running.Store(true)
@@ -385,7 +386,7 @@ func TestAHolderThatClosesItsEndOfTheOutput(t *testing.T) {
 		fromServer, out := io.Pipe()
 		fromServer.Close()
 		go func() { _, _ = io.WriteString(toServer, begin+"\n") }()
-		s := &Server{In: in, Out: out, Start: func(ctx context.Context, start agent.Start) (*agent.Channel, error) {
+		s := &Server{In: in, Out: out, Start: func(ctx context.Context, start agent.Start) (*runner.Channel, error) {
 			return waiting(&wait{}).Start(ctx, start), nil
 		}}
 		_, err := s.Serve(t.Context())
@@ -399,7 +400,7 @@ func TestAHolderThatClosesItsEndOfTheOutput(t *testing.T) {
 // An event that is too long for a line loses its attachments.
 func TestAnAttachmentThatIsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		open := func(context.Context) (*agent.Runner, error) {
+		open := func(context.Context) (*runner.Runner, error) {
 			big := agent.Part{Kind: agent.PartMedia, MIME: "image/png", Data: make([]byte, MaxLine/4*3)}
 			tool := agent.Wrap(&wait{}, func(context.Context, *agent.Invocation, agent.Tool) (agent.Result, error) {
 				return agent.Result{Parts: []agent.Part{agent.Text("see"), big}}, nil

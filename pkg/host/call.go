@@ -48,7 +48,7 @@ type CallOptions struct {
 	Observe func(agent.Event)
 }
 
-// Call makes one call of a tool, as a run would: see agent.Runner.Call.
+// Call makes one call of a tool, as a run would: see runner.Runner.Call.
 func (h *Host) Call(ctx context.Context, tool agent.Tool, args string, o CallOptions) (agent.Result, error) {
 	if o.Caller == nil {
 		o.Caller = &agent.Agent{Slug: o.Client}

@@ -2,7 +2,7 @@
 // protocol asked for it: the agent, its session, the secrets to redact, the budget, the policy,
 // the person who answers questions, and the observers of its events. Commands and network
 // protocols add nothing to a run: they translate requests into [Host.Start], and the events of
-// the [agent.Channel] that it returns into responses.
+// the [runner.Channel] that it returns into responses.
 //
 //	h := host.New(tree)
 //	c, err := h.Start(ctx, tree.Root.Slug, agent.Start{Args: json.RawMessage(`{"prompt": "hi"}`)})

@@ -14,6 +14,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
 	"github.com/agents-exe/agents/pkg/policy"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/schema"
 )
 
@@ -38,7 +39,7 @@ type Host struct {
 	Budget agent.Budget
 	Policy agent.Policy
 	// Person answers questions that the holder of a run does not answer; nil means nobody. See
-	// agent.Runner.Person.
+	// runner.Runner.Person.
 	Person func(ctx context.Context, question agent.Event) (json.RawMessage, error)
 	// Observe gets every event, with the secrets given to Learn redacted. Several runs call it
 	// concurrently.
@@ -117,12 +118,12 @@ func (h *Host) Hide(text string) string { return h.redactor().String(text) }
 
 // Runner returns a new Runner for an agent, with everything that the Host gives to runs except a
 // session.
-func (h *Host) Runner(a *agent.Agent) *agent.Runner {
+func (h *Host) Runner(a *agent.Agent) *runner.Runner {
 	secrets := h.redactor()
-	r := &agent.Runner{
+	r := &runner.Runner{
 		Agent: a, Secrets: secrets, ReadRights: policy.Read, Output: schema.Output, Arguments: schema.CompileShape,
 		Policy: h.Policy, Person: h.Person, Trace: h.Traced, Panicked: h.Panicked,
-		From: &agent.Resume{Parent: h.Caller.Key, Depth: h.Caller.Depth, Traceparent: h.Caller.Traceparent},
+		From: &runner.Resume{Parent: h.Caller.Key, Depth: h.Caller.Depth, Traceparent: h.Caller.Traceparent},
 	}
 	r.Lease.Budget = h.Budget
 	if h.Observe != nil {
@@ -137,7 +138,7 @@ func (h *Host) observer(known *redact.Redactor) func(agent.Event) {
 	next := h.Observe
 	return func(e agent.Event) {
 		if now := h.redactor(); now != known {
-			known, next = now, agent.Redact(now, h.Observe)
+			known, next = now, runner.Redact(now, h.Observe)
 		}
 		next(e)
 	}
@@ -162,12 +163,12 @@ func (h *Host) find(name string) (Agent, error) {
 
 // Start begins a run of the agent with a name and returns at once. After an error, nothing has
 // run.
-func (h *Host) Start(ctx context.Context, name string, start agent.Start) (*agent.Channel, error) {
+func (h *Host) Start(ctx context.Context, name string, start agent.Start) (*runner.Channel, error) {
 	return h.Run(ctx, name, start, Options{})
 }
 
 // Run is Start with options.
-func (h *Host) Run(ctx context.Context, name string, start agent.Start, o Options) (*agent.Channel, error) {
+func (h *Host) Run(ctx context.Context, name string, start agent.Start, o Options) (*runner.Channel, error) {
 	a, err := h.find(name)
 	if err != nil {
 		return nil, err
@@ -204,8 +205,8 @@ func (h *Host) Run(ctx context.Context, name string, start agent.Start, o Option
 
 // write writes the history of a conversation that the client keeps into the new session of its
 // run. It adds what the client does not know about the agent.
-func write(ctx context.Context, r *agent.Runner, history []agent.Event) ([]agent.Event, error) {
-	redact := agent.RedactEvent(r.Secrets)
+func write(ctx context.Context, r *runner.Runner, history []agent.Event) ([]agent.Event, error) {
+	redact := runner.RedactEvent(r.Secrets)
 	history = slices.Clone(history)
 	for i := range history {
 		if ctx.Err() != nil {
@@ -228,7 +229,7 @@ func write(ctx context.Context, r *agent.Runner, history []agent.Event) ([]agent
 
 // Drive is Run for code that drives the session itself. drive gets Runners from next, each of
 // which is used once and continues the session, and returns the session as it is at the end.
-func (h *Host) Drive(ctx context.Context, a *agent.Agent, drive func(next func() *agent.Runner) (*agent.Outcome, *agent.Session, error)) (*agent.Outcome, error) {
+func (h *Host) Drive(ctx context.Context, a *agent.Agent, drive func(next func() *runner.Runner) (*agent.Outcome, *agent.Session, error)) (*agent.Outcome, error) {
 	var s Session
 	if h.Sessions != nil {
 		var err error
@@ -237,7 +238,7 @@ func (h *Host) Drive(ctx context.Context, a *agent.Agent, drive func(next func()
 		}
 	}
 	var refused error
-	out, conversation, err := drive(func() *agent.Runner {
+	out, conversation, err := drive(func() *runner.Runner {
 		r := h.Runner(a)
 		if s != nil && refused == nil {
 			refused = s.Attach(r)

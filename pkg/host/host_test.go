@@ -8,6 +8,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/host"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/session"
 )
 
@@ -84,8 +85,8 @@ func TestASessionThatCannotBeClosedIsAnError(t *testing.T) {
 
 type full struct{}
 
-func (full) Attach(*agent.Runner) error { return nil }
-func (full) Close(*agent.Session) error { return errors.New("no space left") }
+func (full) Attach(*runner.Runner) error { return nil }
+func (full) Close(*agent.Session) error  { return errors.New("no space left") }
 
 // TestSecretsThatAreLearnedDuringARun are not in what is logged from then on.
 func TestSecretsThatAreLearnedDuringARun(t *testing.T) {

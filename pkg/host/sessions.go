@@ -7,13 +7,14 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/session"
 )
 
 // A Session stores one run, which may continue earlier ones.
 type Session interface {
 	// Attach makes a Runner, which has not been used yet, continue the session and write to it.
-	Attach(r *agent.Runner) error
+	Attach(r *runner.Runner) error
 	// Close is called when the run has ended, with its conversation, or with nil if nothing ran.
 	Close(conversation *agent.Session) error
 }
@@ -75,7 +76,7 @@ func (h *Host) Running() (n int) {
 }
 
 // end closes the session of a run that has ended.
-func (h *Host) end(c *agent.Channel, run *live, s Session, o Options) {
+func (h *Host) end(c *runner.Channel, run *live, s Session, o Options) {
 	<-c.Done()
 	var err error
 	if s != nil {
@@ -120,7 +121,7 @@ func (e *OtherAgentError) Error() string {
 }
 
 // Attach implements Session.
-func (k *Kept) Attach(r *agent.Runner) error {
+func (k *Kept) Attach(r *runner.Runner) error {
 	r.Journal = k.Journal
 	if k.Wrap != nil {
 		r.Journal = k.Wrap(k.Journal)
@@ -180,7 +181,7 @@ type Memory struct {
 }
 
 type remembered struct {
-	resume agent.Resume
+	resume runner.Resume
 	agent  string // its name
 	owner  string
 	busy   bool
@@ -240,7 +241,7 @@ type memorySession struct {
 	from   *remembered // nil for a new conversation
 }
 
-func (s *memorySession) Attach(r *agent.Runner) error {
+func (s *memorySession) Attach(r *runner.Runner) error {
 	if s.from != nil {
 		from := r.From
 		r.From = &s.from.resume
@@ -254,7 +255,7 @@ func (s *memorySession) Attach(r *agent.Runner) error {
 func (s *memorySession) Close(conversation *agent.Session) error {
 	switch {
 	case conversation != nil && conversation.ID != "":
-		s.memory.keep(conversation.ID, &remembered{agent: s.agent, owner: s.owner, resume: agent.Resume{Session: conversation, Context: conversation.Context}})
+		s.memory.keep(conversation.ID, &remembered{agent: s.agent, owner: s.owner, resume: runner.Resume{Session: conversation, Context: conversation.Context}})
 	case s.from != nil: // nothing ran
 		s.memory.keep(s.from.resume.Session.ID, s.from)
 	}

@@ -1,7 +1,7 @@
 // Package observe records the events of a run: as lines of JSON, requests to an HTTP
 // server, transcripts, or OpenTelemetry spans. Package view shows them to a person.
 //
-// Each sink has a method Observe for [agent.Runner].Observe; [Tee] joins several
+// Each sink has a method Observe for [runner.Runner].Observe; [Tee] joins several
 // sinks. A sink never ends or changes a run: if it fails, it keeps its first error for
 // the caller.
 //
@@ -17,7 +17,7 @@
 // A run with a log file and no key in it:
 //
 //	log := &observe.JSONLines{W: file}
-//	r := &agent.Runner{Agent: a, Secrets: redact.New(keys), Observe: log.Observe}
+//	r := &runner.Runner{Agent: a, Secrets: redact.New(keys), Observe: log.Observe}
 package observe
 
 import (
@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 )
 
 // Tee returns an observer that passes every event to each of the observers, in
@@ -42,7 +43,7 @@ func GuardedTee(report func(text string), observers ...func(agent.Event)) func(a
 			if o == nil {
 				continue
 			}
-			err := agent.Guard(report, func() error { o(e); return nil })
+			err := guard.Run(report, func() error { o(e); return nil })
 			if err != nil {
 				observers[i] = nil
 			}

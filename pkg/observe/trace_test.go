@@ -19,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agent/agenttest"
 	"github.com/agents-exe/agents/pkg/leaf/traceid"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // otlpLine is a line of a trace file.
@@ -174,7 +175,7 @@ var asksHelper = agent.ToolCall{ID: "id-helper", Name: "ask_helper", Args: `{"pr
 
 // A traceRun is a run whose spans are wanted.
 type traceRun struct {
-	agent.Runner
+	runner.Runner
 	ctx    context.Context
 	out    *bytes.Buffer
 	events []agent.Event
@@ -231,7 +232,7 @@ func TestTraceGolden(t *testing.T) {
 		{"a model that fails, below a caller", func(t *testing.T) string {
 			r := newTraceRun(t, &thinker{answers: []any{says("", asksHelper), &agent.ModelError{Status: 500, Message: "oops"}}},
 				subagent(&thinker{answers: []any{&agent.ModelError{Status: 400, Code: "bad_request", Message: "no"}}}))
-			r.From = &agent.Resume{Traceparent: outside}
+			r.From = &runner.Resume{Traceparent: outside}
 			return r.run(t)
 		}},
 		{"a cancelled run", func(t *testing.T) string {
@@ -272,7 +273,7 @@ func TestTraceGolden(t *testing.T) {
 			}
 			again := newTraceRun(t, r.Agent.Provider, r.Agent.Toolsets[0].(agent.ToolList)...)
 			// The spans of the first process have this usage.
-			again.From = &agent.Resume{Session: session, Total: agent.TotalUsage{Usage: agent.Usage{Requests: 2, InputTokens: 1e6, OutputTokens: 1e6}}}
+			again.From = &runner.Resume{Session: session, Total: agent.TotalUsage{Usage: agent.Usage{Requests: 2, InputTokens: 1e6, OutputTokens: 1e6}}}
 			if _, err := again.Resume(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -311,7 +312,7 @@ func TestTraceGolden(t *testing.T) {
 		}},
 		{"a call without a run", func(t *testing.T) string {
 			r := newTraceRun(t, nil)
-			r.From = &agent.Resume{Traceparent: outside}
+			r.From = &runner.Resume{Traceparent: outside}
 			_, _ = r.Call(t.Context(), sleeps("good", time.Second, nil), `{}`)
 			return r.closed(t)
 		}},
@@ -371,7 +372,7 @@ func nestedRun(t *testing.T, up func(outer *traceRun, inv *agent.Invocation, inn
 		inner.Agent.Slug = "inner"
 		n := 0
 		inner.NewID = func() string { n++; return fmt.Sprint("T", n) }
-		inner.From = &agent.Resume{Traceparent: inv.Trace, Parent: inv.Key}
+		inner.From = &runner.Resume{Traceparent: inv.Trace, Parent: inv.Key}
 		if _, err := inner.Run(t.Context(), agent.UserText("go")); err != nil {
 			t.Error(err)
 		}

@@ -40,7 +40,7 @@ func (s *Answer) Of(a *agent.Agent) *agent.Agent {
 	return &b
 }
 
-// Output compiles the JSON Schema doc: see agent.Runner.
+// Output compiles the JSON Schema doc: see runner.Runner.
 func Output(doc json.RawMessage) (*agent.Output, error) {
 	s, err := CompileAnswer("of the answer", doc)
 	if err != nil {
@@ -76,7 +76,7 @@ func CompileShape(name string, doc []byte) (*agent.Shape, error) {
 	}}, nil
 }
 
-// Accept compares an answer with the schema: see agent.Runner. The answer is
+// Accept compares an answer with the schema: see runner.Runner. The answer is
 // the JSON without a Markdown fence around it.
 func (s *Answer) Accept(ctx context.Context, answer string) (string, error) {
 	answer = unfence(answer)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/schema"
 )
 
@@ -36,7 +37,7 @@ func (s *spy) Call(_ context.Context, inv *agent.Invocation) (agent.Result, erro
 
 func call(t *testing.T, tool agent.Tool, args string) error {
 	t.Helper()
-	_, err := (&agent.Runner{Agent: &agent.Agent{}}).Call(t.Context(), tool, args)
+	_, err := (&runner.Runner{Agent: &agent.Agent{}}).Call(t.Context(), tool, args)
 	return err
 }
 

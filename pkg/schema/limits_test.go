@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/schema"
 )
 
@@ -136,7 +137,7 @@ func TestComparisonsEndWithTheirContext(t *testing.T) {
 		t.Errorf("Validate = %v, want time is up", err)
 	}
 	tool := &spy{schema: `{"type":"object"}`}
-	if _, err := (&agent.Runner{Agent: &agent.Agent{}}).Call(ctx, schema.Checked(tool), `{}`); err == nil || tool.calls.Load() != 0 {
+	if _, err := (&runner.Runner{Agent: &agent.Agent{}}).Call(ctx, schema.Checked(tool), `{}`); err == nil || tool.calls.Load() != 0 {
 		t.Errorf("Call = %v with %d calls, want an error and none", err, tool.calls.Load())
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/session"
 	"go.uber.org/goleak"
 )
@@ -82,7 +83,7 @@ func keptEffects(dir string) *effects {
 func resume(ctx context.Context, dir string, f *effects, fail func(string, int) error) error {
 	store := filepath.Join(dir, "sessions")
 	o := session.Options{Fail: fail}
-	r := &agent.Runner{Agent: newTree(f)}
+	r := &runner.Runner{Agent: newTree(f)}
 	path, err := session.Find(session.Latest, store)
 	var j *session.Journal
 	switch {
@@ -524,7 +525,7 @@ func TestALossOfPowerTakesNothingThatWasSynced(t *testing.T) {
 		copies, synced = append(copies, copied), append(synced, now)
 		return writeSparse(copied, b)
 	}})
-	r := &agent.Runner{Agent: newTree(&effects{}), NewID: j.NewID, Journal: &counting{Journal: j, certain: &certain}}
+	r := &runner.Runner{Agent: newTree(&effects{}), NewID: j.NewID, Journal: &counting{Journal: j, certain: &certain}}
 	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}

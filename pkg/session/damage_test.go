@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
@@ -94,7 +95,7 @@ func rebuild(b []byte) (*Past, *firstPass, error) {
 // folded is what a session is after events, in the simplest way.
 func folded(t testing.TB, events []agent.Event) *Past {
 	t.Helper()
-	p := &Past{Resume: agent.Resume{Session: &agent.Session{}}}
+	p := &Past{Resume: runner.Resume{Session: &agent.Session{}}}
 	for _, e := range events {
 		if e.Session == "root" {
 			if err := p.Session.Apply(e); err != nil {
@@ -112,7 +113,7 @@ func folded(t testing.TB, events []agent.Event) *Past {
 	return p
 }
 
-var exact = cmp.Options{cmp.AllowUnexported(agent.Session{}), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(agent.Resume{}, "Pending"), cmpopts.IgnoreFields(Past{}, "Started", "CutBytes")}
+var exact = cmp.Options{cmp.AllowUnexported(agent.Session{}), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(runner.Resume{}, "Pending"), cmpopts.IgnoreFields(Past{}, "Started", "CutBytes")}
 
 func difference(want, got *Past) string {
 	if got == nil {

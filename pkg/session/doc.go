@@ -1,4 +1,4 @@
-// Package session stores sessions on disk: the journal that an agent.Runner writes,
+// Package session stores sessions on disk: the journal that a runner.Runner writes,
 // and functions that read it.
 //
 // A [Journal] is one append-only file of JSON lines. It contains the events of a root
@@ -9,12 +9,12 @@
 //
 //	j := session.Create(dir, session.Options{Dir: cwd})
 //	defer j.Close()
-//	r := agent.Runner{Agent: a, Journal: j, NewID: session.NewID}
+//	r := runner.Runner{Agent: a, Journal: j, NewID: session.NewID}
 //
 // To continue what an earlier process left:
 //
 //	j, past, err := session.Open(path, session.Options{})
-//	r := agent.Runner{Agent: a, Journal: j, NewID: j.NewID,
+//	r := runner.Runner{Agent: a, Journal: j, NewID: j.NewID,
 //		From: &past.Resume}
 //
 // [Events] reads a session, also while another process writes it; [List] and [Find]

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/google/go-cmp/cmp"
 )
@@ -352,7 +353,7 @@ func TestAForkHasCompleteTurnsAndOwnIDs(t *testing.T) {
 			t.Errorf("turn %d: %q, %+v", turn, fork.ID(), past)
 		}
 		f := &effects{}
-		r := &agent.Runner{Agent: newTree(f), Journal: fork, NewID: fork.NewID, From: &past.Resume}
+		r := &runner.Runner{Agent: newTree(f), Journal: fork, NewID: fork.NewID, From: &past.Resume}
 		if past.Session.Unfinished() != (turn < 3) {
 			t.Errorf("turn %d: unfinished %v", turn, past.Session.Unfinished())
 		}
@@ -419,7 +420,7 @@ func TestTheSessionOfASubAgentContinuesAlone(t *testing.T) {
 	}
 	fork, past := open(t, j.Path())
 	expert := newTree(&effects{}).Toolsets[0].(agent.ToolList)[3].(*agent.Subagent).Agent
-	r := &agent.Runner{Agent: expert, Journal: fork, NewID: fork.NewID, From: &past.Resume}
+	r := &runner.Runner{Agent: expert, Journal: fork, NewID: fork.NewID, From: &past.Resume}
 	if out, err := r.Resume(t.Context()); err != nil || !strings.HasPrefix(out.Answer, "expert says") || out.Session != "fork" {
 		t.Errorf("the expert alone: %+v, %v", out, err)
 	}
@@ -542,7 +543,7 @@ func TestReplayEqualsLiveWhateverHappens(t *testing.T) {
 	compactions := 0
 	for seed := range uint64(40) {
 		j := session.Create(t.TempDir(), session.Options{})
-		r := &agent.Runner{Agent: randomTree(seed, 0), Journal: j, NewID: session.NewID, Observe: func(e agent.Event) {
+		r := &runner.Runner{Agent: randomTree(seed, 0), Journal: j, NewID: session.NewID, Observe: func(e agent.Event) {
 			if e.Kind == agent.EventCompaction && e.Depth == 0 {
 				compactions++
 			}

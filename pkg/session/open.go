@@ -14,13 +14,14 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/filelock"
 	"github.com/agents-exe/agents/pkg/leaf/wholefile"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // A Past is the state of a session when its journal is opened.
 type Past struct {
 	// Resume is where a Runner continues. Its Session is empty, without an ID, if
 	// the process that began it died before anything was written.
-	agent.Resume
+	runner.Resume
 	// Started are the Keys of all calls that started and have no result,
 	// at any depth, sorted.
 	Started []string
@@ -186,7 +187,7 @@ func (s *firstPass) needs(at int64, h head) bool {
 
 // past rebuilds the sessions from the journal.
 func (s *firstPass) past(dir blobs) (*Past, error) {
-	var rebuilt agent.Rebuilder
+	var rebuilt runner.Rebuilder
 	for in := newLines(s.r, max(s.compaction, 0), s.good); ; {
 		line, at, err := in.next()
 		if err == io.EOF {
@@ -216,7 +217,7 @@ func (s *firstPass) past(dir blobs) (*Past, error) {
 
 // apply applies the event at an offset. Of what is in front of the last event that
 // has the usage so far, nothing counts.
-func (s *firstPass) apply(r *agent.Rebuilder, e agent.Event, at int64) error {
+func (s *firstPass) apply(r *runner.Rebuilder, e agent.Event, at int64) error {
 	if e.Session != s.root && at < s.answer && e.Kind != agent.EventContext {
 		if at >= s.counted {
 			r.Count(e)

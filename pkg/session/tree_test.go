@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -105,9 +106,9 @@ func newTree(f *effects) *agent.Agent {
 }
 
 // run takes the tree through one run.
-func run(t *testing.T, j agent.Journal, newID func() string) *agent.Runner {
+func run(t *testing.T, j agent.Journal, newID func() string) *runner.Runner {
 	t.Helper()
-	r := &agent.Runner{Agent: newTree(&effects{}), Journal: j, NewID: newID}
+	r := &runner.Runner{Agent: newTree(&effects{}), Journal: j, NewID: newID}
 	if _, err := r.Run(t.Context(), agent.UserText("go\nand do it")); err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +264,7 @@ func TestWhatWasConsumedIsCountedOnce(t *testing.T) {
 		return list
 	}
 	full := session.CreateFile(filepath.Join(t.TempDir(), "full.jsonl"), session.Options{})
-	if _, err := (&agent.Runner{Agent: newTree(), Journal: full, Accept: accept}).Run(t.Context(), agent.UserText("go")); err != nil {
+	if _, err := (&runner.Runner{Agent: newTree(), Journal: full, Accept: accept}).Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
 	if err := full.Close(); err != nil {
@@ -280,7 +281,7 @@ func TestWhatWasConsumedIsCountedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		j, past := open(t, path)
-		r := &agent.Runner{Agent: newTree(), Journal: j, From: &past.Resume, Accept: accept}
+		r := &runner.Runner{Agent: newTree(), Journal: j, From: &past.Resume, Accept: accept}
 		if _, err := r.Resume(t.Context()); err != nil {
 			t.Fatalf("resumed after %d lines: %v", n, err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 //go:embed script.json
@@ -28,13 +29,13 @@ func direct(ctx context.Context, answer string) error {
 	if err != nil {
 		return err
 	}
-	runner := &agent.Runner{
+	r := &runner.Runner{
 		Agent: &agent.Agent{Slug: "butler", Provider: &scripted.Provider{Script: model}},
 		Policy: func(context.Context, *agent.Invocation) agent.Verdict {
 			return agent.Verdict{Decision: agent.AskPerson}
 		},
 	}
-	run := runner.Start(ctx, agent.Start{
+	run := r.Start(ctx, agent.Start{
 		Channel: agent.ChannelVersion,
 		Args:    json.RawMessage(`{"prompt": "It is dark."}`),
 		Tools:   []agent.ToolSpec{{Name: "set_lamp", Description: "Switches the lamp on or off.", Schema: json.RawMessage(`{"type": "object"}`)}},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/functool"
 )
 
@@ -34,17 +35,17 @@ func drive(ctx context.Context, lamp *lamp, prompt string) error {
 	if err != nil {
 		return err
 	}
-	runner := &agent.Runner{Agent: &agent.Agent{
+	r := &runner.Runner{Agent: &agent.Agent{
 		Slug:     "butler",
 		System:   "You look after a room. Switch its lamp with the tool set_lamp.",
 		Provider: &scripted.Provider{Script: model},
 		Toolsets: []agent.Toolset{agent.ToolList{lamp.tool()}},
 	}}
-	if err := runner.Prompt(ctx, agent.UserText(prompt)); err != nil {
+	if err := r.Prompt(ctx, agent.UserText(prompt)); err != nil {
 		return err
 	}
 	for range maxSteps {
-		switch next := runner.Session().Next(); next.Kind {
+		switch next := r.Session().Next(); next.Kind {
 		case agent.StepModel:
 			fmt.Println("The model is asked.")
 		case agent.StepCalls:
@@ -52,11 +53,11 @@ func drive(ctx context.Context, lamp *lamp, prompt string) error {
 				fmt.Println("It calls", call.Name, call.Args)
 			}
 		case agent.StepPrompt:
-			answer, _ := runner.Session().Answer()
+			answer, _ := r.Session().Answer()
 			fmt.Println("It answers:", answer.Text())
 			return nil
 		}
-		if _, err := runner.Step(ctx); err != nil {
+		if _, err := r.Step(ctx); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/step"
 	"github.com/agents-exe/agents/pkg/source/toolbox/bash"
 	"github.com/agents-exe/agents/pkg/source/toolbox/finish"
@@ -47,5 +48,5 @@ func run(ctx context.Context, folder string, observe func(agent.Event)) (*agent.
 		Slug: "biggest", Model: step.Model, Provider: step.Provider(biggest{}), NoCompaction: true,
 		Toolsets: []agent.Toolset{bash.Open(bash.Options{Environ: os.Environ()}), finish.Tools()},
 	}
-	return (&agent.Runner{Agent: a, Observe: observe}).Run(ctx, agent.UserText(folder))
+	return (&runner.Runner{Agent: a, Observe: observe}).Run(ctx, agent.UserText(folder))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/edge/a2aapi"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/functool"
 	"go.uber.org/goleak"
 )
@@ -69,11 +70,11 @@ func (h *host) Agents() []agent.ToolSpec {
 	return []agent.ToolSpec{{Name: "helper", Description: "helps", Schema: json.RawMessage(h.schema)}}
 }
 
-func (h *host) Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error) {
+func (h *host) Start(ctx context.Context, slug string, s agent.Start) (*runner.Channel, error) {
 	if slug != "helper" {
 		return nil, errors.New("unknown agent")
 	}
-	r := &agent.Runner{Agent: h.agent, Policy: func(_ context.Context, inv *agent.Invocation) agent.Verdict {
+	r := &runner.Runner{Agent: h.agent, Policy: func(_ context.Context, inv *agent.Invocation) agent.Verdict {
 		if inv.Call.Name == "erase" {
 			return agent.Verdict{Decision: agent.AskPerson, Reason: "it deletes"}
 		}
@@ -81,7 +82,7 @@ func (h *host) Start(ctx context.Context, slug string, s agent.Start) (*agent.Ch
 	}}
 	h.mu.Lock()
 	if known := h.sessions[s.Session]; known != nil {
-		r.From = &agent.Resume{Session: known}
+		r.From = &runner.Resume{Session: known}
 	}
 	h.mu.Unlock()
 	c := r.Start(ctx, s)

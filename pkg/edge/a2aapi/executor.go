@@ -13,6 +13,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // answerTime is how long a run waits for the answer to a question. It is less than the time
@@ -37,7 +39,7 @@ type executor struct {
 
 // A run is a task in progress.
 type run struct {
-	channel  *agent.Channel
+	channel  *runner.Channel
 	cancel   context.CancelFunc
 	question *agent.Event // that waits for the client's answer; nil if none does
 	late     *time.Timer  // for the answer
@@ -66,7 +68,7 @@ func (x *executor) close() {
 // Execute implements a2asrv.AgentExecutor.
 func (x *executor) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
-		err := agent.Guard(x.warn, func() error { x.execute(ctx, ec, yield); return nil })
+		err := guard.Run(x.warn, func() error { x.execute(ctx, ec, yield); return nil })
 		if err == nil {
 			return
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/a2aclient"
 )
 
@@ -28,7 +29,7 @@ const maxTasks = 500
 // A Host lists agents and starts their runs; see serve.Host.
 type Host interface {
 	Agents() []agent.ToolSpec
-	Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error)
+	Start(ctx context.Context, slug string, s agent.Start) (*runner.Channel, error)
 }
 
 // A Handler serves the agents of Host. It does not check who sends a request: clients that

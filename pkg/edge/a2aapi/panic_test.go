@@ -10,6 +10,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // fragile is a host whose runs wait, or panic when they are started.
@@ -21,11 +23,11 @@ func (f fragile) Generate(ctx context.Context, _ *agent.Request, _ func(agent.De
 	return nil, context.Cause(ctx)
 }
 
-func (f fragile) Start(ctx context.Context, _ string, s agent.Start) (*agent.Channel, error) {
+func (f fragile) Start(ctx context.Context, _ string, s agent.Start) (*runner.Channel, error) {
 	if f.atStart {
 		panic("the start")
 	}
-	return (&agent.Runner{Agent: &agent.Agent{Slug: "a", Provider: f}}).Start(ctx, s), nil
+	return (&runner.Runner{Agent: &agent.Agent{Slug: "a", Provider: f}}).Start(ctx, s), nil
 }
 
 // A panic in a task fails it with a report, and leaves no run behind for which Close waits.
@@ -43,7 +45,7 @@ func TestAPanicEndsOneTask(t *testing.T) {
 				}
 				if update, ok := e.(*a2a.TaskStatusUpdateEvent); ok {
 					last = string(update.Status.State)
-				} else if errors.Is(err, agent.ErrPanic) {
+				} else if errors.Is(err, guard.ErrPanic) {
 					last = "internal error"
 				}
 				return true

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/acp"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 )
 
 // The modes of a session.
@@ -93,7 +94,7 @@ func (c *Client) Approve(ctx context.Context, q agent.Event, scopes []string) (s
 
 // reply returns the answer to a question of a run; nil if nobody answers.
 func (s *session) reply(ctx context.Context, q agent.Event) (answer json.RawMessage) {
-	_ = agent.Guard(s.server.Panicked, func() (err error) {
+	_ = guard.Run(s.server.Panicked, func() (err error) {
 		if q.What == "approve" {
 			answer, err = s.Answer(ctx, q)
 		} else {

@@ -11,6 +11,7 @@ import (
 	"github.com/agents-exe/agents/pkg/acp"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/host"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/functool"
 )
 
@@ -42,7 +43,7 @@ func (f *fragile) open(_ context.Context, o Opening) (*Conversation, error) {
 	}}
 	h.Offers = []host.Agent{{Name: "a", Agent: &agent.Agent{Slug: "a", Provider: f, Toolsets: []agent.Toolset{agent.ToolList{t}}}}}
 	return &Conversation{
-		Start: func(ctx context.Context, s agent.Start, watch func(agent.Event)) (*agent.Channel, error) {
+		Start: func(ctx context.Context, s agent.Start, watch func(agent.Event)) (*runner.Channel, error) {
 			f.reach("start")
 			options := host.Options{Observe: watch}
 			if s.Session == "" {

@@ -24,7 +24,9 @@ import (
 
 	"github.com/agents-exe/agents/pkg/acp"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // An Opening says which session to open.
@@ -43,10 +45,10 @@ type Conversation struct {
 	Past iter.Seq2[agent.Event, error]
 	// Start begins a run: host.Host.Run, with watch as host.Options.Observe. Until the session
 	// exists, s.Session is "", and the session of the run gets Opening.ID.
-	Start func(ctx context.Context, s agent.Start, watch func(agent.Event)) (*agent.Channel, error)
+	Start func(ctx context.Context, s agent.Start, watch func(agent.Event)) (*runner.Channel, error)
 	// Wait waits until the session is closed after a run: host.Host.Wait.
 	Wait func() error
-	// Answer answers a question of the run about a call, as agent.Runner.Person does: nil means
+	// Answer answers a question of the run about a call, as runner.Runner.Person does: nil means
 	// that nobody does. It may ask Client.Approve.
 	Answer func(ctx context.Context, q agent.Event) (json.RawMessage, error)
 	// Commands are the slash commands. Command does one and returns the text to show.
@@ -113,7 +115,7 @@ func (s *Server) notify(method string, params json.RawMessage) {
 // request returns what answers a request.
 func (s *Server) request(method string, params json.RawMessage) acp.Answer {
 	var answer acp.Answer
-	err := agent.Guard(s.Panicked, func() error { answer = s.method(method, params); return nil })
+	err := guard.Run(s.Panicked, func() error { answer = s.method(method, params); return nil })
 	if answer == nil && err == nil {
 		return nil
 	}
@@ -121,7 +123,7 @@ func (s *Server) request(method string, params json.RawMessage) acp.Answer {
 		if err != nil {
 			return nil, err
 		}
-		failed = agent.Guard(s.Panicked, func() (err error) { result, err = answer(ctx); return err })
+		failed = guard.Run(s.Panicked, func() (err error) { result, err = answer(ctx); return err })
 		return result, failed
 	}
 }

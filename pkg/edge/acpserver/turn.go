@@ -11,6 +11,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/acp"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
@@ -125,7 +126,7 @@ func (s *session) run(ctx context.Context, m agent.Message) (r acp.PromptRespons
 	}
 	questions, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
-	failed := agent.Guard(s.server.Panicked, func() error {
+	failed := guard.Run(s.server.Panicked, func() error {
 		for e := range channel.Events() {
 			s.send(s.updates.of(&e, false)...)
 			if e.Kind == agent.EventQuestion {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
 )
 
@@ -211,7 +211,7 @@ func (s *Server) check(m *message, header http.Header) *jsonrpc.Error {
 // answer answers the request r, which enter made, with ctx as its life. code is that
 // of an error, 0 if there is none; without a text the client expects no answer.
 func (r *request) answer(ctx context.Context) (text []byte, code int) {
-	failed := agent.Guard(r.conn.server.opts.Panicked, func() error { text, code = r.handle(ctx); return nil })
+	failed := guard.Run(r.conn.server.opts.Panicked, func() error { text, code = r.handle(ctx); return nil })
 	if failed == nil {
 		return text, code
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/edge/mcpserver"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // A panic in one request is answered with an error and reported; the server goes on, and the
@@ -21,7 +23,7 @@ func TestAPanicFailsOneRequest(t *testing.T) {
 			defer mu.Unlock()
 			said = text
 		},
-		Start: func(context.Context, string, agent.Start) (*agent.Channel, error) { panic("the start") },
+		Start: func(context.Context, string, agent.Start) (*runner.Channel, error) { panic("the start") },
 	}, newAgent("echo", echo))
 	s.SetResources([]mcpserver.Collection{{Prefix: "x://", Variable: "v", Name: "x",
 		List: func(context.Context) ([]mcpserver.Item, error) { panic("the list") },
@@ -40,7 +42,7 @@ func TestAPanicFailsOneRequest(t *testing.T) {
 			failed = r.Error.Message
 		}
 		mu.Lock()
-		if string(r.ID) != "1" || failed != agent.ErrPanic.Error() || !strings.HasPrefix(said, "internal error: "+c.at+"\n") {
+		if string(r.ID) != "1" || failed != guard.ErrPanic.Error() || !strings.HasPrefix(said, "internal error: "+c.at+"\n") {
 			t.Errorf("%s: %+v; reported %s", c.request, r, said)
 		}
 		mu.Unlock()

@@ -13,6 +13,8 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // The limits, used where a field of Options is 0.
@@ -39,7 +41,7 @@ type Options struct {
 	// Start begins a run of the agent with a name: host.Host.Start. start has the arguments and
 	// the session to continue, which must not be that of another token: see TokenOf. Its error
 	// goes to the client.
-	Start func(ctx context.Context, name string, start agent.Start) (*agent.Channel, error)
+	Start func(ctx context.Context, name string, start agent.Start) (*runner.Channel, error)
 	// Call makes one call of a tool: host.Host.Call. Its events go to observe, one at a time.
 	Call func(ctx context.Context, tool agent.Tool, args, traceparent string, observe func(agent.Event)) (agent.Result, error)
 	// Panicked gets the text and the stack of a panic, which fails the request; nil lets it end
@@ -230,7 +232,7 @@ func (s *Server) perform(ctx context.Context, r *request, name string, round mcp
 		return result
 	}
 	var result *mcp.CallToolResult
-	if err := agent.Guard(s.opts.Panicked, func() error { result = run(ctx, r, round); return nil }); err != nil {
+	if err := guard.Run(s.opts.Panicked, func() error { result = run(ctx, r, round); return nil }); err != nil {
 		return failure(err.Error())
 	}
 	return result

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // keepAlive is how often a stream has a comment while nothing else is sent. lateCalls is
@@ -24,7 +25,7 @@ const (
 // A conversation is a run and the requests that it spans. One request at a time reads
 // its events; between requests nobody does, and the run waits.
 type conversation struct {
-	channel *agent.Channel
+	channel *runner.Channel
 	cancel  context.CancelFunc
 	events  chan agent.Event
 	gone    chan struct{} // closed when no event is read any more

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 )
 
 // How long an exchange is kept without a client, beside Handler.Linger: a run whose request has
@@ -102,13 +102,13 @@ func (h *Handler) follow(r *http.Request, req *request, responses bool, sum [sha
 // exchange begins or continues a run until there is a reply.
 func (h *Handler) exchange(r *http.Request, x *exchange, req *request, responses bool) {
 	var c *conversation
-	err := agent.Guard(h.Warn, func() (err error) { c, err = h.accept(r, req, responses); return err })
+	err := guard.Run(h.Warn, func() (err error) { c, err = h.accept(r, req, responses); return err })
 	if err != nil {
 		h.finish(x, mark{err: err}, false)
 		return
 	}
 	var got *reply
-	err = agent.Guard(h.Warn, func() (err error) {
+	err = guard.Run(h.Warn, func() (err error) {
 		if got, err = c.next(r.Context(), x); err == nil && responses && req.Store {
 			h.keep("resp_"+x.id, withoutNote(got.messages, req.Instructions), req.items(x.id))
 		}

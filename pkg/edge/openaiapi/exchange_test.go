@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/functool"
 )
 
@@ -249,12 +250,12 @@ func (p panics) reach(at string) {
 	}
 }
 func (p panics) Agents() []agent.ToolSpec { p.reach("list"); return p.host.Agents() }
-func (p panics) Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error) {
+func (p panics) Start(ctx context.Context, slug string, s agent.Start) (*runner.Channel, error) {
 	p.reach("start")
 	return p.host.Start(ctx, slug, s)
 }
-func (p panics) Pause(*agent.Channel)                          {}
-func (p panics) Unpause(context.Context, *agent.Channel) error { p.reach("unpause"); return nil }
+func (p panics) Pause(*runner.Channel)                          {}
+func (p panics) Unpause(context.Context, *runner.Channel) error { p.reach("unpause"); return nil }
 
 // A panic in the run of a request, which no server of net/http recovers, fails the request,
 // and holds up neither others nor the end of the server.

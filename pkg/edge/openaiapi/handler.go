@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // A Host has agents and starts runs of them. ctx is that of the request with its values,
@@ -19,15 +20,15 @@ import (
 // status of the response.
 type Host interface {
 	Agents() []agent.ToolSpec
-	Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error)
+	Start(ctx context.Context, slug string, s agent.Start) (*runner.Channel, error)
 }
 
 // A Pauser is a Host that limits how many runs there are at the same time. One that waits
 // for the results of its client's tools does not count.
 type Pauser interface {
-	Pause(run *agent.Channel)
+	Pause(run *runner.Channel)
 	// Unpause waits until the run may continue.
-	Unpause(ctx context.Context, run *agent.Channel) error
+	Unpause(ctx context.Context, run *runner.Channel) error
 }
 
 // The defaults of a Handler's limits.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/edge/openaiapi"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -89,7 +90,7 @@ type host struct {
 	err    error
 
 	mu   sync.Mutex
-	runs []*agent.Channel
+	runs []*runner.Channel
 }
 
 func (h *host) Agents() []agent.ToolSpec {
@@ -100,13 +101,13 @@ func (h *host) Agents() []agent.ToolSpec {
 	return list
 }
 
-func (h *host) Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error) {
+func (h *host) Start(ctx context.Context, slug string, s agent.Start) (*runner.Channel, error) {
 	if h.err != nil {
 		return nil, h.err
 	}
 	for _, a := range h.agents {
 		if a.Slug == slug {
-			c := (&agent.Runner{Agent: a, Output: schema.Output, Arguments: schema.CompileShape}).Start(ctx, s)
+			c := (&runner.Runner{Agent: a, Output: schema.Output, Arguments: schema.CompileShape}).Start(ctx, s)
 			h.mu.Lock()
 			h.runs = append(h.runs, c)
 			h.mu.Unlock()

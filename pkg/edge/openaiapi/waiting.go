@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 )
 
 // waitTime is how long a run waits for the results of the client's tools. It is less than
@@ -51,7 +52,7 @@ func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, o option
 	for _, spec := range o.tools {
 		c.tools[spec.Name] = true
 	}
-	err = agent.Guard(h.Warn, func() (err error) {
+	err = guard.Run(h.Warn, func() (err error) {
 		for _, e := range s.History {
 			_ = c.session.Apply(e) // what is wrong with it is the end of the run
 		}

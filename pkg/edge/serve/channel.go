@@ -11,6 +11,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 	"github.com/agents-exe/agents/pkg/leaf/wsconn"
 )
 
@@ -82,7 +83,7 @@ func (c *connection) serve(ctx context.Context, serving *sync.WaitGroup) {
 		return
 	}
 	serving.Go(func() {
-		if err := agent.Guard(c.client.server.opts.Warn, func() error { c.receive(ctx); return nil }); err != nil {
+		if err := guard.Run(c.client.server.opts.Warn, func() error { c.receive(ctx); return nil }); err != nil {
 			c.broken(err)
 			c.lost(err)
 		}

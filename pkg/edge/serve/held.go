@@ -11,8 +11,10 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 	"github.com/agents-exe/agents/pkg/leaf/wsconn"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // A held run keeps its events, so that connections can leave and come back.
@@ -20,7 +22,7 @@ type held struct {
 	server   *Server
 	client   *client
 	slug     string
-	run      *agent.Channel
+	run      *runner.Channel
 	end      context.CancelCauseFunc
 	kill     func()        // ends what a cancelled run waits for at once
 	detached time.Duration // how long it continues without a connection
@@ -147,7 +149,7 @@ func (s *Server) Resume(token, slug string, start agent.Start) error {
 
 // keep reads the events of the run until it ends.
 func (h *held) keep() {
-	err := agent.Guard(h.server.opts.Warn, func() error {
+	err := guard.Run(h.server.opts.Warn, func() error {
 		for e := range h.channel().Events() {
 			if h.session == "" && e.Depth == 0 && e.Session != "" {
 				h.server.found(h, e.Session)
@@ -171,7 +173,7 @@ func (h *held) keep() {
 }
 
 // channel returns the run, nil if it has ended.
-func (h *held) channel() *agent.Channel {
+func (h *held) channel() *runner.Channel {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.run

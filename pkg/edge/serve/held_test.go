@@ -15,6 +15,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/edge/serve"
 	"github.com/agents-exe/agents/pkg/leaf/wsconn"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/functool"
 )
 
@@ -152,7 +153,7 @@ type questioner struct{ asked *atomic.Int32 }
 
 func (*questioner) Agents() []agent.ToolSpec { return []agent.ToolSpec{{Name: "clock"}} }
 
-func (q *questioner) Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error) {
+func (q *questioner) Start(ctx context.Context, slug string, s agent.Start) (*runner.Channel, error) {
 	provider := model(func(_ context.Context, req *agent.Request, _ func(agent.Delta)) (*agent.Response, error) {
 		if len(req.Messages) == 1 {
 			return asks("delete", "{}"), nil
@@ -163,7 +164,7 @@ func (q *questioner) Start(ctx context.Context, slug string, s agent.Start) (*ag
 	ask := func(context.Context, *agent.Invocation) agent.Verdict {
 		return agent.Verdict{Decision: agent.AskPerson}
 	}
-	r := &agent.Runner{Agent: &agent.Agent{Slug: slug, Provider: provider, Toolsets: []agent.Toolset{agent.ToolList{tool}}}, Policy: ask}
+	r := &runner.Runner{Agent: &agent.Agent{Slug: slug, Provider: provider, Toolsets: []agent.Toolset{agent.ToolList{tool}}}, Policy: ask}
 	return r.Start(ctx, s), nil
 }
 
@@ -464,7 +465,7 @@ func TestResume(t *testing.T) {
 // A resumed host continues any session.
 type resumed struct{ host }
 
-func (r *resumed) Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error) {
+func (r *resumed) Start(ctx context.Context, slug string, s agent.Start) (*runner.Channel, error) {
 	s.Session, s.Args = "", json.RawMessage(`{"prompt":"the rest"}`)
 	return r.host.Start(ctx, slug, s)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/edge/serve"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // panics is a host whose first runs panic, at their start or in the model.
@@ -18,7 +19,7 @@ type panics struct {
 	first bool
 }
 
-func (p *panics) Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error) {
+func (p *panics) Start(ctx context.Context, slug string, s agent.Start) (*runner.Channel, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.first {
@@ -44,7 +45,7 @@ func TestAPanicEndsOneRequest(t *testing.T) {
 			panic("the model")
 		}
 		return hello(ctx, req, delta)
-	})}, set: func(r *agent.Runner) { r.Panicked = report }}}
+	})}, set: func(r *runner.Runner) { r.Panicked = report }}}
 	s := start(t, serve.Options{Host: h, Runs: 1, Warn: report, Mounts: []serve.Mount{{Pattern: "GET /mount", New: func(serve.Host) http.Handler {
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the mount") })
 	}}}})

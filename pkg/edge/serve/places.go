@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // places limits the number of runs in progress; further runs wait in a queue.
@@ -20,7 +22,7 @@ type places struct {
 	free    int
 	line    []*waiter // the first comes next
 	taken   int
-	runs    map[*agent.Channel]bool // in progress; false: it waits for its client, without a place
+	runs    map[*runner.Channel]bool // in progress; false: it waits for its client, without a place
 	refused int
 	closed  bool
 }
@@ -112,14 +114,14 @@ func (p *places) vacate(c *client) {
 }
 
 // begun notes a run that has a place.
-func (p *places) begun(run *agent.Channel) {
+func (p *places) begun(run *runner.Channel) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.runs[run] = true
 }
 
 // Pause gives back the place of a run that waits for its client.
-func (c *client) Pause(run *agent.Channel) {
+func (c *client) Pause(run *runner.Channel) {
 	p := &c.server.places
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +133,7 @@ func (c *client) Pause(run *agent.Channel) {
 
 // Unpause waits for a place for such a run. It returns at once if the run has ended, or
 // another call has unpaused it.
-func (c *client) Unpause(ctx context.Context, run *agent.Channel) error {
+func (c *client) Unpause(ctx context.Context, run *runner.Channel) error {
 	p := &c.server.places
 	if err := p.take(ctx, c, false); err != nil {
 		return err
@@ -147,7 +149,7 @@ func (c *client) Unpause(ctx context.Context, run *agent.Channel) error {
 }
 
 // ended gives back the place of a run, if it has one.
-func (p *places) ended(c *client, run *agent.Channel) {
+func (p *places) ended(c *client, run *runner.Channel) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.runs[run] {
@@ -192,7 +194,7 @@ func (c *client) known(slug string) *Error {
 }
 
 // Start implements Host: it waits for a place. Errors of type *Error say how to answer.
-func (c *client) Start(ctx context.Context, slug string, start agent.Start) (*agent.Channel, error) {
+func (c *client) Start(ctx context.Context, slug string, start agent.Start) (*runner.Channel, error) {
 	return c.start(startCall{ctx, ctx, slug, start, false})
 }
 
@@ -205,7 +207,7 @@ type startCall struct {
 	patient   bool
 }
 
-func (c *client) start(q startCall) (*agent.Channel, error) {
+func (c *client) start(q startCall) (*runner.Channel, error) {
 	if err := c.known(q.slug); err != nil {
 		return nil, err
 	}
@@ -219,8 +221,8 @@ func (c *client) start(q startCall) (*agent.Channel, error) {
 		cancel(nil)
 		return nil, errDraining
 	}
-	var ch *agent.Channel
-	err := agent.Guard(s.opts.Warn, func() (err error) {
+	var ch *runner.Channel
+	err := guard.Run(s.opts.Warn, func() (err error) {
 		ch, err = s.opts.Host.Start(ctx, q.slug, q.start)
 		return err
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/agents-exe/agents/pkg/edge/serve"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/functool"
 	"github.com/agents-exe/agents/pkg/source/remote"
 )
@@ -79,7 +80,7 @@ func TestRunsAreListed(t *testing.T) {
 			return says("It is " + last.Results[0].Text()), nil
 		}
 		return asks("now", "{}"), nil
-	})}, set: func(r *agent.Runner) { r.Policy, r.Agent.Toolsets = rule, []agent.Toolset{agent.ToolList{tool}} }}
+	})}, set: func(r *runner.Runner) { r.Policy, r.Agent.Toolsets = rule, []agent.Toolset{agent.ToolList{tool}} }}
 	s, _ := onSocket(t, serve.Options{Host: h})
 	c, events := held(t, s, agent.Start{Args: json.RawMessage(`{"prompt":"What time is it?\nPlease."}`)}, agent.EventQuestion)
 	question := events[len(events)-1]
@@ -156,7 +157,7 @@ func TestSecondCancelKills(t *testing.T) {
 	calls := func(context.Context, *agent.Request, func(agent.Delta)) (*agent.Response, error) {
 		return asks("hang", "{}"), nil
 	}
-	h := &host{agents: map[string]agent.Provider{"clock": model(calls)}, set: func(r *agent.Runner) { r.Agent.Toolsets = []agent.Toolset{agent.ToolList{tool}} }}
+	h := &host{agents: map[string]agent.Provider{"clock": model(calls)}, set: func(r *runner.Runner) { r.Agent.Toolsets = []agent.Toolset{agent.ToolList{tool}} }}
 	s, _ := onSocket(t, serve.Options{Host: h})
 	c, _ := held(t, s, agent.Start{Args: json.RawMessage(`{"prompt":"go"}`)}, agent.EventCallStarted)
 	lines := bufio.NewScanner(out)

@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/edge/serve"
 	"github.com/agents-exe/agents/pkg/leaf/wsconn"
+	"github.com/agents-exe/agents/pkg/runner"
 	"go.uber.org/goleak"
 )
 
@@ -27,7 +28,7 @@ type host struct {
 	n      int
 	agents map[string]agent.Provider
 	watch  func(agent.Event)
-	set    func(*agent.Runner)
+	set    func(*runner.Runner)
 	starts []agent.Start
 }
 
@@ -41,13 +42,13 @@ func (h *host) Agents() []agent.ToolSpec {
 	return list
 }
 
-func (h *host) Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error) {
+func (h *host) Start(ctx context.Context, slug string, s agent.Start) (*runner.Channel, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.n++
 	h.starts = append(h.starts, s)
 	id := fmt.Sprintf("S%d", h.n)
-	r := &agent.Runner{Agent: &agent.Agent{Slug: slug, Provider: h.agents[slug]}, NewID: func() string { return id }, Observe: h.watch}
+	r := &runner.Runner{Agent: &agent.Agent{Slug: slug, Provider: h.agents[slug]}, NewID: func() string { return id }, Observe: h.watch}
 	if h.set != nil {
 		h.set(r)
 	}

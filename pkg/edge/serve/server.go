@@ -17,8 +17,10 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/admission"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/leaf/wsconn"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/remote"
 )
 
@@ -29,7 +31,7 @@ type Host interface {
 	// Start begins a run of an agent. It ends with ctx. With s.Session it continues that
 	// session. s.Lease.DetachedSeconds is above 0 if the run may outlive its client: then
 	// a host remembers it for Server.Resume until it ends, unless it is Parked.
-	Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error)
+	Start(ctx context.Context, slug string, s agent.Start) (*runner.Channel, error)
 }
 
 // A Mount is a protocol beside the channel.
@@ -179,7 +181,7 @@ func New(o Options) *Server {
 	o.TokenRuns, o.Connections = cmp.Or(o.TokenRuns, o.Runs), cmp.Or(o.Connections, DefaultConnections)
 	o.Detached, o.Buffer, o.Grace = cmp.Or(o.Detached, DefaultDetached), cmp.Or(o.Buffer, DefaultBuffer), cmp.Or(o.Grace, DefaultGrace)
 	s := &Server{opts: o, runs: map[*context.CancelCauseFunc]bool{}, held: map[heldKey]*held{}, claims: map[string]chan struct{}{}}
-	s.places = places{free: o.Runs, queue: o.Queue, wait: o.QueueTime, runs: map[*agent.Channel]bool{}}
+	s.places = places{free: o.Runs, queue: o.Queue, wait: o.QueueTime, runs: map[*runner.Channel]bool{}}
 	list := o.Tokens
 	if len(list) == 0 {
 		list = []Token{{Name: "all", Owner: o.Tokenless}}
@@ -346,7 +348,7 @@ func (s *Server) stop(l net.Listener) {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if agent.Guard(s.opts.Warn, func() error { s.answer(w, r); return nil }) != nil {
+	if guard.Run(s.opts.Warn, func() error { s.answer(w, r); return nil }) != nil {
 		panic(http.ErrAbortHandler) // the client may have a part of the answer
 	}
 }

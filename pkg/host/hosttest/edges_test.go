@@ -31,6 +31,7 @@ import (
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/host/hosttest"
 	"github.com/agents-exe/agents/pkg/leaf/wsconn"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -168,7 +169,7 @@ func overPipes(t *testing.T, h *host.Host) hosttest.Client {
 	return &channelClient{dial: func(context.Context) (io.ReadWriteCloser, error) {
 		in, toServer := io.Pipe()
 		fromServer, out := io.Pipe()
-		s := &channel.Server{In: in, Out: out, Start: func(ctx context.Context, start agent.Start) (*agent.Channel, error) {
+		s := &channel.Server{In: in, Out: out, Start: func(ctx context.Context, start agent.Start) (*runner.Channel, error) {
 			return h.Start(ctx, "helper", start)
 		}}
 		serving.Go(func() {
@@ -598,7 +599,7 @@ func overACP(t *testing.T, h *host.Host) hosttest.Client {
 			return json.RawMessage(map[bool]string{true: `"allow"`, false: `"deny"`}[scope == "yes"]), err
 		}
 		return &acpserver.Conversation{Wait: h.Wait, Answer: answer, Hide: h.Hide, Close: func() {},
-			Start: func(ctx context.Context, s agent.Start, watch func(agent.Event)) (*agent.Channel, error) {
+			Start: func(ctx context.Context, s agent.Start, watch func(agent.Event)) (*runner.Channel, error) {
 				options := host.Options{Observe: watch}
 				if s.Session == "" {
 					options.ID = o.ID

@@ -8,6 +8,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/session/transcript"
 )
@@ -28,8 +29,8 @@ func TestSessions(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 			return
 		}
-		runner := agent.Runner{Agent: &agent.Agent{Slug: "a", Provider: model(t)}, Journal: journal, NewID: journal.NewID, From: &past.Resume}
-		out, err := runner.Run(t.Context(), agent.UserText("more"))
+		r := runner.Runner{Agent: &agent.Agent{Slug: "a", Provider: model(t)}, Journal: journal, NewID: journal.NewID, From: &past.Resume}
+		out, err := r.Run(t.Context(), agent.UserText("more"))
 		if closeErr := journal.Close(); err != nil || closeErr != nil || out.Answer != "continued" {
 			t.Errorf("%s: continue: %+v %v %v", path, out, err, closeErr)
 		}

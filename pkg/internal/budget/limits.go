@@ -23,7 +23,7 @@ const (
 	// every type: five megabytes and more.
 	maxReflectMethods = 0
 	// maxTurnAllocs is how many allocations a turn with one call may make in
-	// pkg/agent, with those of the benchmark's model and tool.
+	// pkg/runner, with those of the benchmark's model and tool.
 	maxTurnAllocs = 41
 	// maxCalls is how many system calls `agents --version` may make, without those
 	// of the Go scheduler.

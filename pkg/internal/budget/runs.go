@@ -71,7 +71,7 @@ var turnLine = regexp.MustCompile(`(?m)^BenchmarkTurn/calls=1\S*\s.*\s(\d+) allo
 
 // turnAllocs runs the benchmark of a turn for a fixed number of turns.
 func turnAllocs() (int, error) {
-	out, _, err := goRun("test", "-run=^$", "-bench=^BenchmarkTurn$/^calls=1$", "-benchtime=1000x", module+"/pkg/agent")
+	out, _, err := goRun("test", "-run=^$", "-bench=^BenchmarkTurn$/^calls=1$", "-benchtime=1000x", module+"/pkg/runner")
 	if err != nil {
 		return 0, err
 	}

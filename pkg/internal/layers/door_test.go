@@ -12,11 +12,11 @@ import (
 )
 
 // TestHostMakesAllRunners: a run that is put together elsewhere has something else than all
-// others have. Test support and examples may embed pkg/agent as other programs do.
+// others have. Test support and examples may embed pkg/runner as other programs do.
 func TestHostMakesAllRunners(t *testing.T) {
 	for _, p := range list(t) {
 		r := find(relative(p.ImportPath))
-		if !p.ours() || r == nil || r.floor == support || strings.HasPrefix(r.path, "examples/") || slices.Contains([]string{"pkg/agent", "pkg/host"}, r.path) {
+		if !p.ours() || r == nil || r.floor == support || strings.HasPrefix(r.path, "examples/") || slices.Contains([]string{"pkg/runner", "pkg/host"}, r.path) {
 			continue
 		}
 		for _, name := range p.GoFiles {
@@ -26,13 +26,13 @@ func TestHostMakesAllRunners(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, at := range runners(file) {
-				t.Errorf("%s makes an agent.Runner: pkg/host does that", fset.Position(at))
+				t.Errorf("%s makes a runner.Runner: pkg/host does that", fset.Position(at))
 			}
 		}
 	}
 }
 
-// runners returns where a file makes values of the type agent.Runner.
+// runners returns where a file makes values of the type runner.Runner.
 func runners(file *ast.File) (list []token.Pos) {
 	isRunner := func(e ast.Expr) bool {
 		sel, ok := e.(*ast.SelectorExpr)
@@ -40,7 +40,7 @@ func runners(file *ast.File) (list []token.Pos) {
 			return false
 		}
 		pkg, ok := sel.X.(*ast.Ident)
-		return ok && pkg.Name == "agent"
+		return ok && pkg.Name == "runner"
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -64,12 +64,12 @@ func runners(file *ast.File) (list []token.Pos) {
 
 func TestRunnersAreFound(t *testing.T) {
 	const source = `package p
-		import "m/agent"
-		var field struct{ r *agent.Runner } // none
-		var a agent.Runner
-		var b = &agent.Runner{Agent: nil}
-		var c = new(agent.Runner)
-		func f(r *agent.Runner) { g(agent.Runner{}) }`
+		import "m/runner"
+		var field struct{ r *runner.Runner } // none
+		var a runner.Runner
+		var b = &runner.Runner{Agent: nil}
+		var c = new(runner.Runner)
+		func f(r *runner.Runner) { g(runner.Runner{}) }`
 	file, err := parser.ParseFile(token.NewFileSet(), "p.go", source, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -2,8 +2,8 @@
 // checks the whole module.
 //
 // Every package has a floor and imports only packages of lower floors, never a
-// sibling. Leaves (floor 0) import nothing of this module. The vocabulary is
-// floor 1. On floor 2 are the parts, each with at most one library of its own
+// sibling. Leaves (floor 0) import nothing of this module. The vocabulary, and what runs
+// it, are floor 1. On floor 2 are the parts, each with at most one library of its own
 // field beside golang.org/x, so that each can be read, tested and replaced alone. Floor 3 puts parts
 // together. The command line is floor 4 and above: the rooms below
 // cmd/agents/internal in their order, then the commands. Test support is imported
@@ -35,6 +35,7 @@ var rules = []rule{
 	{path: "pkg/leaf/cachefile"},
 	{path: "pkg/leaf/closest"},
 	{path: "pkg/leaf/filelock", modules: []string{"golang.org/x/sys"}},
+	{path: "pkg/leaf/guard"},
 	{path: "pkg/leaf/httphost"},
 	{path: "pkg/leaf/jsondoc"},
 	{path: "pkg/leaf/jsonrpc"},
@@ -53,9 +54,10 @@ var rules = []rule{
 	{path: "tools"},
 
 	{path: "pkg/acp", floor: 1},
-	{path: "pkg/agent", floor: 1, modules: []string{"golang.org/x/sync"}},
-	{path: "pkg/channel", floor: 1, beside: []string{"pkg/agent"}},
+	{path: "pkg/agent", floor: 1},
+	{path: "pkg/channel", floor: 1, beside: []string{"pkg/agent", "pkg/runner"}},
 	{path: "pkg/contextfile", floor: 1, beside: []string{"pkg/agent"}},
+	{path: "pkg/runner", floor: 1, modules: []string{"golang.org/x/sync"}, beside: []string{"pkg/agent"}},
 
 	{path: "pkg/config", floor: 2},
 	{path: "pkg/observe", floor: 2},

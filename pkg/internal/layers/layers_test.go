@@ -124,11 +124,13 @@ func TestEveryPackageHasAComment(t *testing.T) {
 
 // TestForbiddenImportsAreFound gives the check one import at a time.
 func TestForbiddenImportsAreFound(t *testing.T) {
-	const agent = "pkg/agent"
+	const agent, runner = "pkg/agent", "pkg/runner"
 	for _, c := range []struct{ from, to, want string }{
 		{agent, "fmt", ""},
-		{agent, "golang.org/x/sync/errgroup", ""},
-		{agent, "github.com/openai/openai-go/v3/option", "is not among its libraries (golang.org/x/sync"},
+		{runner, "golang.org/x/sync/errgroup", ""},
+		{runner, "github.com/openai/openai-go/v3/option", "is not among its libraries (golang.org/x/sync"},
+		{runner, agent, ""},
+		{agent, runner, "floor 1 may not import floor 1"},
 		{agent, "pkg/leaf/jsondoc", ""},
 		{agent, "pkg/config", "floor 1 may not import floor 2"},
 		{"pkg/leaf/jsondoc", agent, "floor 0 may not import floor 1"},

@@ -14,6 +14,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/agents-exe/agents/pkg/leaf/wsconn"
+	"github.com/agents-exe/agents/pkg/runner"
 	"go.uber.org/goleak"
 )
 
@@ -48,8 +49,8 @@ func TestConnIsAStreamOfLines(t *testing.T) {
 		return &agent.Response{Message: agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text(text)}}, Finish: agent.FinishStop}
 	})
 	c := connect(t, wsconn.Options{}, func(c *wsconn.Conn) {
-		s := &channel.Server{In: c, Out: c, Start: func(ctx context.Context, start agent.Start) (*agent.Channel, error) {
-			return (&agent.Runner{Agent: &agent.Agent{Slug: "far", Provider: model}}).Start(ctx, start), nil
+		s := &channel.Server{In: c, Out: c, Start: func(ctx context.Context, start agent.Start) (*runner.Channel, error) {
+			return (&runner.Runner{Agent: &agent.Agent{Slug: "far", Provider: model}}).Start(ctx, start), nil
 		}}
 		_, _ = s.Serve(t.Context())
 		_ = c.Close()

@@ -19,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agent/agenttest"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 func TestConformance(t *testing.T) {
@@ -301,7 +302,7 @@ func TestAgentsShareAScriptInTheLoop(t *testing.T) {
 	guest := &agent.Agent{Slug: "guest", Provider: p, Toolsets: []agent.Toolset{agent.ToolList{shout}}}
 	host := &agent.Agent{Slug: "host", Provider: p,
 		Toolsets: []agent.Toolset{agent.ToolList{&agent.Subagent{Name: "expert_guest", Agent: guest}}}}
-	out, err := (&agent.Runner{Agent: host}).Run(t.Context(), agent.UserText("Welcome them."))
+	out, err := (&runner.Runner{Agent: host}).Run(t.Context(), agent.UserText("Welcome them."))
 	if err != nil {
 		t.Fatalf("Run: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -55,7 +56,7 @@ func (e echo) Call(_ context.Context, inv *agent.Invocation) (agent.Result, erro
 func converse(t *testing.T, s *speaker) (shown string, events []agent.Event) {
 	t.Helper()
 	s.t = t
-	r := &agent.Runner{Agent: &agent.Agent{Slug: "a", System: "Be kind.", Provider: &Provider{Provider: s, Dialect: JSON{}}, Toolsets: []agent.Toolset{agent.ToolList{echo("echo"), echo("other")}}},
+	r := &runner.Runner{Agent: &agent.Agent{Slug: "a", System: "Be kind.", Provider: &Provider{Provider: s, Dialect: JSON{}}, Toolsets: []agent.Toolset{agent.ToolList{echo("echo"), echo("other")}}},
 		Observe: func(e agent.Event) {
 			events = append(events, e)
 			if e.Kind == agent.EventText {

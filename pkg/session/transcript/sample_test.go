@@ -156,7 +156,7 @@ func collect(events iter.Seq2[agent.Event, error]) ([]agent.Event, error) {
 	return list, nil
 }
 
-// replayed is every session of events, rebuilt as an agent.Runner would.
+// replayed is every session of events, rebuilt as a runner.Runner would.
 func replayed(events []agent.Event) (map[string]*agent.Session, error) {
 	byID := map[string]*agent.Session{}
 	for _, e := range events {

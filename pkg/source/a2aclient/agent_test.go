@@ -17,6 +17,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/a2aclient"
 	"go.uber.org/goleak"
 )
@@ -96,7 +97,7 @@ func callPriced(t *testing.T, a *a2aclient.Agent, person func(question string) s
 		}
 		return &agent.Response{Message: agent.Message{Calls: []agent.ToolCall{{ID: "a", Name: "expert_poet", Args: `{"prompt":"spring"}`}}}}
 	})
-	r := &agent.Runner{Agent: &agent.Agent{Slug: "root", Provider: model, Toolsets: []agent.Toolset{agent.ToolList{a}}}}
+	r := &runner.Runner{Agent: &agent.Agent{Slug: "root", Provider: model, Toolsets: []agent.Toolset{agent.ToolList{a}}}}
 	if person != nil {
 		r.Person = func(_ context.Context, q agent.Event) (json.RawMessage, error) {
 			return json.Marshal(person(q.Text))
@@ -240,7 +241,7 @@ func TestACallThatIsCancelled(t *testing.T) {
 		ended <- ctx.Err()
 	}))
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &agent.Runner{Agent: &agent.Agent{Slug: "root", Toolsets: []agent.Toolset{agent.ToolList{a}}, Provider: modelFunc(func(*agent.Request) *agent.Response {
+	r := &runner.Runner{Agent: &agent.Agent{Slug: "root", Toolsets: []agent.Toolset{agent.ToolList{a}}, Provider: modelFunc(func(*agent.Request) *agent.Response {
 		return &agent.Response{Message: agent.Message{Calls: []agent.ToolCall{{ID: "a", Name: "expert_poet", Args: `{"prompt":"spring"}`}}}}
 	})}, Observe: func(e agent.Event) {
 		if e.Kind == agent.EventProgress {
@@ -277,7 +278,7 @@ func TestACallThatEndsDoesNotWaitForTheCardOfAnother(t *testing.T) {
 		ended = make(chan struct{})
 		go func() {
 			defer close(ended)
-			r := &agent.Runner{Agent: &agent.Agent{Slug: "root", Provider: model, Toolsets: []agent.Toolset{agent.ToolList{a}}}}
+			r := &runner.Runner{Agent: &agent.Agent{Slug: "root", Provider: model, Toolsets: []agent.Toolset{agent.ToolList{a}}}}
 			_, _ = r.Run(ctx, agent.UserText("go"))
 		}()
 		<-asked

@@ -17,6 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/acpclient"
 )
 
@@ -235,7 +236,7 @@ type trial struct {
 
 // try runs an agent that calls a fake once and answers with what it said. change may change
 // the Agent and the Runner.
-func try(ctx context.Context, t *testing.T, name string, change func(*acpclient.Agent, *agent.Runner)) *trial {
+func try(ctx context.Context, t *testing.T, name string, change func(*acpclient.Agent, *runner.Runner)) *trial {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -244,7 +245,7 @@ func try(ctx context.Context, t *testing.T, name string, change func(*acpclient.
 	dir := t.TempDir()
 	a := &acpclient.Agent{Name: "expert_fake", Slug: "fake", Files: disk(dir), Command: process.Command{Path: self, Dir: dir, Env: []string{behavior + "=" + name, "PWD=" + dir}, Grace: 100 * time.Millisecond}}
 	tr := &trial{dir: dir}
-	r := &agent.Runner{Observe: func(e agent.Event) { tr.events = append(tr.events, e) }}
+	r := &runner.Runner{Observe: func(e agent.Event) { tr.events = append(tr.events, e) }}
 	r.Agent = &agent.Agent{Slug: "root", Provider: caller{}, Toolsets: []agent.Toolset{agent.ToolList{a}}}
 	if change != nil {
 		change(a, r)
@@ -315,7 +316,7 @@ func TestPermissionsPassTheGate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
-			tr := try(t.Context(), t, "ask", func(_ *acpclient.Agent, r *agent.Runner) {
+			tr := try(t.Context(), t, "ask", func(_ *acpclient.Agent, r *runner.Runner) {
 				r.Rights = rights(t, tt.rule)
 				r.Person = func(_ context.Context, q agent.Event) (json.RawMessage, error) {
 					asked++
@@ -369,7 +370,7 @@ func TestWhatGoesWrongWithAnAgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tr := try(t.Context(), t, name, func(a *acpclient.Agent, _ *agent.Runner) {
+			tr := try(t.Context(), t, name, func(a *acpclient.Agent, _ *runner.Runner) {
 				usd := agent.Dollar
 				a.Budget.USD = &usd
 				switch name {
@@ -403,7 +404,7 @@ func TestCancelEndsAnAgent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())
-			tr := try(ctx, t, name, func(a *acpclient.Agent, _ *agent.Runner) {
+			tr := try(ctx, t, name, func(a *acpclient.Agent, _ *runner.Runner) {
 				dir := a.Command.Dir
 				go func() { // until it has begun
 					for {
@@ -455,7 +456,7 @@ func (tr *trial) calls() string {
 }
 
 // withFiles gives the agent a file and programs.
-func withFiles(a *acpclient.Agent, _ *agent.Runner) {
+func withFiles(a *acpclient.Agent, _ *runner.Runner) {
 	a.Command.Env = append(a.Command.Env, "PATH="+os.Getenv("PATH"))
 	os.WriteFile(filepath.Join(a.Command.Dir, "in.txt"), []byte("one\ntwo\nthree\n"), 0o600)
 }
@@ -504,7 +505,7 @@ cwd: "here" is not an absolute path
 func TestAPersonIsAskedOnce(t *testing.T) {
 	var asked []string
 	allow := `"allow"`
-	person := func(a *acpclient.Agent, r *agent.Runner) {
+	person := func(a *acpclient.Agent, r *runner.Runner) {
 		withFiles(a, r)
 		asked = nil
 		r.Rights = rights(t, `{"verdict":"deny","tool":"nothing"}`)

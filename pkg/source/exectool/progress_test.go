@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // caller is a model that asks for one call.
@@ -26,7 +27,7 @@ func told(t *testing.T, body string) []string {
 func toldBy(t *testing.T, tool *Tool) []string {
 	t.Helper()
 	var got []string
-	r := &agent.Runner{
+	r := &runner.Runner{
 		Agent: &agent.Agent{Provider: caller{tool.Spec().Name}, Toolsets: []agent.Toolset{agent.ToolList{tool}}},
 		Observe: func(e agent.Event) {
 			if e.Kind == agent.EventProgress {

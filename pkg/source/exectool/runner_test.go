@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // A side is a folder that plays the other side of a runner: the command of runner
@@ -464,7 +465,7 @@ esac`
 		}
 		tools[slug] = set.List()[0]
 	}
-	r := &agent.Runner{Agent: &agent.Agent{Slug: "boss"}, Context: []byte(`{"n":1}`)}
+	r := &runner.Runner{Agent: &agent.Agent{Slug: "boss"}, Context: []byte(`{"n":1}`)}
 	for _, c := range []struct{ tool, args, want, err string }{
 		{"with", `{"do":"show","in":"first"}`, "first\n{\"n\":1}", ""},
 		{"without", `{"do":"show","in":"first"}`, "first\n", "exit status 1"},

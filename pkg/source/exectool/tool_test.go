@@ -20,6 +20,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // spoolPath is the path of a file for long output.
@@ -414,7 +415,7 @@ describe) echo '{"slug":"slow","description":"d","channel":1,"deadline-seconds":
 esac
 `)
 	set := openDir(t, Source{Path: path}, Options{})
-	r := &agent.Runner{Agent: &agent.Agent{Slug: "boss"}}
+	r := &runner.Runner{Agent: &agent.Agent{Slug: "boss"}}
 	_, err := r.Call(t.Context(), set.List()[0], "{}")
 	if agent.StatusOf(err) != agent.StatusDeadline || !strings.Contains(err.Error(), "[deadline] agent bash_slow did not answer: timed out after 0.2 s (deadline-seconds)") {
 		t.Errorf("Call() = %v", err)

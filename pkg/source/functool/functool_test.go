@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/functool"
 )
 
@@ -29,7 +30,7 @@ func TestFuncIsAToolWithASchema(t *testing.T) {
 			t.Errorf("schema %s, want %s in it", add.Spec().Schema, want)
 		}
 	}
-	r := &agent.Runner{Agent: &agent.Agent{}}
+	r := &runner.Runner{Agent: &agent.Agent{}}
 	for _, tc := range []struct{ args, want, err string }{
 		{`{"a":1,"b":2}`, "xxx", ""},
 		{`{"a":1,"b":0,"note":"!","tags":["p","q"]}`, "x!p,q", ""},
@@ -50,7 +51,7 @@ func TestFuncIsAToolWithASchema(t *testing.T) {
 
 func TestFuncOfNoArguments(t *testing.T) {
 	now := functool.New("now", "tells the time", func(context.Context, struct{}) (string, error) { return "noon", nil })
-	if got, err := (&agent.Runner{Agent: &agent.Agent{}}).Call(t.Context(), now, ""); err != nil || got.Text() != "noon" {
+	if got, err := (&runner.Runner{Agent: &agent.Agent{}}).Call(t.Context(), now, ""); err != nil || got.Text() != "noon" {
 		t.Errorf("now = %q, %v", got.Text(), err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // TestTheTimerOfACallStopsWhileTheServerWaits: the limit of a call is for the
@@ -101,9 +102,9 @@ func TestAServerThatMayHaveTheContextReadsAndChangesIt(t *testing.T) {
 		for _, tool := range r.tools(r.open()) {
 			tools[tool.Spec().Name] = tool
 		}
-		runner := &agent.Runner{Agent: &agent.Agent{Slug: "boss"}, Context: json.RawMessage(`{"n":1}`)}
+		own := &runner.Runner{Agent: &agent.Agent{Slug: "boss"}, Context: json.RawMessage(`{"n":1}`)}
 		call := func(name, args string) string {
-			result, err := runner.Call(t.Context(), tools[name], args)
+			result, err := own.Call(t.Context(), tools[name], args)
 			return fmt.Sprint(result.Text(), err)
 		}
 		call("mcp_fake_give", `{"content":[],"_meta":{"agents-exe/context":{"n":2}}}`)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agent/agenttest"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // contextEnded is a context that has ended: nothing waits.
@@ -502,7 +503,7 @@ func TestProgress(t *testing.T) {
 	r := newRig(t, "legacy")
 	set := r.open()
 	var shown []string
-	runner := agent.Runner{
+	own := runner.Runner{
 		Agent: &agent.Agent{Slug: "boss", Toolsets: []agent.Toolset{set}, Provider: &oneCall{name: "mcp_fake_steps"}},
 		Observe: func(e agent.Event) {
 			if e.Kind == agent.EventProgress {
@@ -510,7 +511,7 @@ func TestProgress(t *testing.T) {
 			}
 		},
 	}
-	if _, err := runner.Run(t.Context(), agent.UserText("go")); err != nil {
+	if _, err := own.Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"step 1 (1/3)", "step 2 (2/3)", "step 3 (3/3)"}, shown); diff != "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agent/agenttest"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/source/step"
 	"github.com/agents-exe/agents/pkg/source/toolbox/bash"
@@ -200,7 +201,7 @@ func TestEveryActionIsACallAndItsResultAnObservation(t *testing.T) {
 		}
 		t.Run(string(c.action.Kind), func(t *testing.T) {
 			s := &script{actions: []step.Action{c.action, {Kind: step.Talk, Text: "over"}}}
-			r := &agent.Runner{Agent: newAgent(s, tools())}
+			r := &runner.Runner{Agent: newAgent(s, tools())}
 			if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
 				t.Fatal(err)
 			}
@@ -237,7 +238,7 @@ func TestExitCodes(t *testing.T) {
 		}
 		box := bash.Open(opts)
 		s := &script{actions: []step.Action{{Kind: step.Run, Command: command}, {Kind: step.Talk, Text: "over"}}}
-		if _, err := (&agent.Runner{Agent: newAgent(s, box)}).Run(t.Context(), agent.UserText("go")); err != nil {
+		if _, err := (&runner.Runner{Agent: newAgent(s, box)}).Run(t.Context(), agent.UserText("go")); err != nil {
 			t.Fatal(err)
 		}
 		if got := marshal(t, s.states[1].Observations[0].ExitCode); got != want {
@@ -252,7 +253,7 @@ func TestTheStateIsTheWholeSession(t *testing.T) {
 		{Kind: step.ModifyTask, ID: "water", State: "done", Note: "hot"}, {Kind: step.Finish, Text: "done"}, {Kind: step.Talk, Text: "bye"},
 	}
 	s := &script{actions: actions}
-	r := &agent.Runner{Agent: newAgent(s, tools()), NewID: func() string { return "S" }}
+	r := &runner.Runner{Agent: newAgent(s, tools()), NewID: func() string { return "S" }}
 	for _, prompt := range []string{"Make tea.", "More."} {
 		if _, err := r.Run(t.Context(), agent.UserText(prompt)); err != nil {
 			t.Fatal(err)
@@ -314,16 +315,16 @@ func TestAResumedAgentSeesTheSameStates(t *testing.T) {
 	}
 	whole := &script{actions: actions}
 	j := &journal{}
-	if _, err := (&agent.Runner{Agent: newAgent(whole, list), Journal: j, NewID: func() string { return "S" }}).Run(t.Context(), agent.UserText("go")); err != nil {
+	if _, err := (&runner.Runner{Agent: newAgent(whole, list), Journal: j, NewID: func() string { return "S" }}).Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
 	for n := 2; n < len(j.events); n++ {
 		s := &script{actions: actions}
 		broken := &journal{most: n}
-		if _, err := (&agent.Runner{Agent: newAgent(s, list), Journal: broken, NewID: func() string { return "S" }}).Run(t.Context(), agent.UserText("go")); err == nil {
+		if _, err := (&runner.Runner{Agent: newAgent(s, list), Journal: broken, NewID: func() string { return "S" }}).Run(t.Context(), agent.UserText("go")); err == nil {
 			t.Fatal("the journal did not fail")
 		}
-		var b agent.Rebuilder
+		var b runner.Rebuilder
 		for _, e := range broken.events {
 			if err := b.Apply(e); err != nil {
 				t.Fatal(err)
@@ -331,7 +332,7 @@ func TestAResumedAgentSeesTheSameStates(t *testing.T) {
 		}
 		from, _ := b.Resume()
 		resumed := &script{actions: actions}
-		out, err := (&agent.Runner{Agent: newAgent(resumed, list), From: from}).Resume(t.Context())
+		out, err := (&runner.Runner{Agent: newAgent(resumed, list), From: from}).Resume(t.Context())
 		if err != nil || out.Answer != "done" {
 			t.Errorf("after %d events: %+v, %v", n, out, err)
 		}
@@ -368,7 +369,7 @@ func TestHowARunOfStepsEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := newAgent(c.agent, c.tools)
 			a.Model = "m"
-			out, err := (&agent.Runner{Agent: a}).Run(t.Context(), agent.UserText("go"))
+			out, err := (&runner.Runner{Agent: a}).Run(t.Context(), agent.UserText("go"))
 			if got := fmt.Sprint(out.Answer, " ", err); out.Status != c.status || got != c.want {
 				t.Errorf("Run = %s %q, want %s %q", out.Status, got, c.status, c.want)
 			}
@@ -378,7 +379,7 @@ func TestHowARunOfStepsEnds(t *testing.T) {
 
 func TestAMissingToolIsAnObservation(t *testing.T) {
 	s := &script{actions: []step.Action{{Kind: step.Browse, URL: "http://x/"}, {Kind: step.Talk, Text: "over"}}}
-	if _, err := (&agent.Runner{Agent: newAgent(s)}).Run(t.Context(), agent.UserText("go")); err != nil {
+	if _, err := (&runner.Runner{Agent: newAgent(s)}).Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.states[1].Observations; len(got) != 1 || got[0].Kind != step.Failed || !strings.Contains(got[0].Text, "there is no tool") {

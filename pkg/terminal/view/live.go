@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
@@ -32,7 +33,7 @@ func (t *Text) tick() {
 			case <-stop:
 				return
 			case <-ticker.C:
-				if agent.Guard(t.Panicked, t.elapse) != nil {
+				if guard.Run(t.Panicked, t.elapse) != nil {
 					return
 				}
 			}

@@ -11,7 +11,7 @@
 //
 //	text := &view.Text{W: os.Stderr}
 //	defer text.Close()
-//	r := &agent.Runner{Agent: a, Observe: text.Observe}
+//	r := &runner.Runner{Agent: a, Observe: text.Observe}
 package view
 
 import (

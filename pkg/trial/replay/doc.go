@@ -9,7 +9,7 @@
 //
 //	rec, err := replay.New(events)
 //	p := &replay.Player{Record: rec}
-//	out, err := p.Run(ctx, func() *agent.Runner { return h.Runner(nil) })
+//	out, err := p.Run(ctx, func() *runner.Runner { return h.Runner(nil) })
 //
 // If the Runner has no Agent, the Player repeats the events of the record in their order and
 // needs neither files nor programs. It applies each event to its session, so a record of what

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // An emitter repeats the events of a Record in their order. It applies each to the
 // session that it belongs to, so that a record of what cannot have happened is an
 // error.
 type emitter struct {
-	runner   *agent.Runner
+	runner   *runner.Runner
 	now      func() time.Time
 	redact   func(agent.Event) agent.Event // of what the journal keeps; nil changes nothing
 	observe  func(agent.Event)             // redacts by itself
@@ -27,8 +28,8 @@ type emitter struct {
 }
 
 // emitAll repeats the record without any agent.
-func (p *Player) emitAll(ctx context.Context, r *agent.Runner) (*agent.Outcome, error) {
-	m := &emitter{runner: r, now: r.Now, redact: agent.RedactEvent(r.Secrets), observe: agent.Redact(r.Secrets, r.Observe),
+func (p *Player) emitAll(ctx context.Context, r *runner.Runner) (*agent.Outcome, error) {
+	m := &emitter{runner: r, now: r.Now, redact: runner.RedactEvent(r.Secrets), observe: runner.Redact(r.Secrets, r.Observe),
 		started: map[string]bool{}, tools: map[string]int{}}
 	if m.observe == nil {
 		m.observe = func(agent.Event) {}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/trial/replay"
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -165,12 +166,12 @@ func outcomeOf(out *agent.Outcome, err error) outcome {
 }
 
 // record runs prompts in one session and gives its events and the last outcome.
-func record(t *testing.T, r *agent.Runner, prompts ...string) ([]agent.Event, outcome) {
+func record(t *testing.T, r *runner.Runner, prompts ...string) ([]agent.Event, outcome) {
 	t.Helper()
 	return recordIn(t, t.Context(), r, prompts...)
 }
 
-func recordIn(t *testing.T, ctx context.Context, r *agent.Runner, prompts ...string) ([]agent.Event, outcome) {
+func recordIn(t *testing.T, ctx context.Context, r *runner.Runner, prompts ...string) ([]agent.Event, outcome) {
 	t.Helper()
 	j := &journal{t: t}
 	r.Journal = j
@@ -194,7 +195,7 @@ func newRecord(t *testing.T, events []agent.Event) *replay.Record {
 func again(t *testing.T, events []agent.Event) ([]agent.Event, outcome) {
 	t.Helper()
 	j := &journal{t: t}
-	out, err := (&replay.Player{Record: newRecord(t, events)}).Run(t.Context(), runners(&agent.Runner{Journal: j}))
+	out, err := (&replay.Player{Record: newRecord(t, events)}).Run(t.Context(), runners(&runner.Runner{Journal: j}))
 	return j.events(), outcomeOf(out, err)
 }
 
@@ -308,8 +309,8 @@ func normal(events []agent.Event) []agent.Event {
 }
 
 // runners returns what makes Runners with the exported fields of r.
-func runners(r *agent.Runner) func() *agent.Runner {
-	return func() *agent.Runner {
-		return &agent.Runner{Agent: r.Agent, Journal: r.Journal, Secrets: r.Secrets, Policy: r.Policy, Observe: r.Observe, MaxDepth: r.MaxDepth}
+func runners(r *runner.Runner) func() *runner.Runner {
+	return func() *runner.Runner {
+		return &runner.Runner{Agent: r.Agent, Journal: r.Journal, Secrets: r.Secrets, Policy: r.Policy, Observe: r.Observe, MaxDepth: r.MaxDepth}
 	}
 }

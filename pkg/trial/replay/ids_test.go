@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestARecordAloneIsRepeatedExactly(t *testing.T) {
-	events, _ := record(t, &agent.Runner{Agent: tree()}, "go")
+	events, _ := record(t, &runner.Runner{Agent: tree()}, "go")
 	got, _ := again(t, events)
 	for _, list := range [][]agent.Event{events, got} {
 		for i := range list {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/trial/replay"
 	gocmp "github.com/google/go-cmp/cmp"
 )
@@ -55,13 +56,13 @@ func (l *loaded) play(t *testing.T, events []agent.Event, p *replay.Player) ([]a
 	p.Wrap(l.root)
 	p.Wrap(l.expert)
 	j := &journal{t: t}
-	out, err := p.Run(t.Context(), runners(&agent.Runner{Agent: l.root, Journal: j}))
+	out, err := p.Run(t.Context(), runners(&runner.Runner{Agent: l.root, Journal: j}))
 	return j.events(), out, err
 }
 
 func recorded(t *testing.T) []agent.Event {
 	t.Helper()
-	events, _ := record(t, &agent.Runner{Agent: load("seen", " says").root}, "go")
+	events, _ := record(t, &runner.Runner{Agent: load("seen", " says").root}, "go")
 	return events
 }
 
@@ -108,11 +109,11 @@ func TestLivePartsRunAndTheOthersAreServed(t *testing.T) {
 
 func TestAFailedRunContinuesLive(t *testing.T) {
 	a := newAgent("root", answers(calls("work"), errors.New("no route to host")), works("work"))
-	events, _ := record(t, &agent.Runner{Agent: a}, "go")
+	events, _ := record(t, &runner.Runner{Agent: a}, "go")
 	now := newAgent("root", answers(calls("never"), "better now"), works("work"))
 	p := &replay.Player{Record: newRecord(t, events), LiveFrom: 2}
 	p.Wrap(now)
-	if out, err := p.Run(t.Context(), runners(&agent.Runner{Agent: now})); err != nil || out.Answer != "better now" {
+	if out, err := p.Run(t.Context(), runners(&runner.Runner{Agent: now})); err != nil || out.Answer != "better now" {
 		t.Errorf("Run = %q, %v", out.Answer, err)
 	}
 }
@@ -123,7 +124,7 @@ func TestALiveModelMayAskInAnotherOrder(t *testing.T) {
 			return agent.TextResult(result + inv.Call.Args), nil
 		}}
 	}
-	events, _ := record(t, &agent.Runner{Agent: newAgent("root",
+	events, _ := record(t, &runner.Runner{Agent: newAgent("root",
 		answers(calls(`look {"a":1, "b":2}`, `look {"a":3}`), calls(`look {"a":3}`), "done"), look("recorded "))}, "go")
 	for name, tc := range map[string]struct {
 		asks []any
@@ -140,7 +141,7 @@ func TestALiveModelMayAskInAnotherOrder(t *testing.T) {
 			now := newAgent("root", answers(tc.asks...), look("not "), works("work"))
 			p := &replay.Player{Record: newRecord(t, events), LiveModel: true}
 			p.Wrap(now)
-			out, err := p.Run(t.Context(), runners(&agent.Runner{Agent: now}))
+			out, err := p.Run(t.Context(), runners(&runner.Runner{Agent: now}))
 			if tc.err == "" {
 				if err != nil || out.Answer != "fine" {
 					t.Errorf("Run = %q, %v", out.Answer, err)
@@ -155,13 +156,13 @@ func TestALiveModelMayAskInAnotherOrder(t *testing.T) {
 }
 
 func TestThePolicyDecidesAboutLiveCalls(t *testing.T) {
-	events, _ := record(t, &agent.Runner{Agent: load("seen", " says").root, Policy: refuse("look")}, "go")
+	events, _ := record(t, &runner.Runner{Agent: load("seen", " says").root, Policy: refuse("look")}, "go")
 	now := load("seen", " says")
 	p := &replay.Player{Record: newRecord(t, events), LiveFrom: 2}
 	p.Wrap(now.root)
 	p.Wrap(now.expert)
 	j := &journal{t: t}
-	if _, err := p.Run(t.Context(), runners(&agent.Runner{Agent: now.root, Journal: j, Policy: refuse("ask_expert")})); err != nil {
+	if _, err := p.Run(t.Context(), runners(&runner.Runner{Agent: now.root, Journal: j, Policy: refuse("ask_expert")})); err != nil {
 		t.Fatal(err)
 	}
 	var refused []string

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/trial/replay"
 )
 
@@ -89,11 +90,11 @@ func TestAMissOfAResultShowsTheResult(t *testing.T) {
 
 func TestALimitThatNoLongerAppliesIsAMiss(t *testing.T) {
 	model := answers(calls("work"), calls("work"), "done")
-	events, _ := record(t, &agent.Runner{Agent: limited(newAgent("root", model, works("work")), 1)}, "go")
+	events, _ := record(t, &runner.Runner{Agent: limited(newAgent("root", model, works("work")), 1)}, "go")
 	now := newAgent("root", model, works("work"))
 	p := &replay.Player{Record: newRecord(t, events)}
 	p.Wrap(now)
-	_, err := p.Run(t.Context(), runners(&agent.Runner{Agent: now}))
+	_, err := p.Run(t.Context(), runners(&runner.Runner{Agent: now}))
 	if err == nil || err.Error() != "agent root, turn 3: the recorded run ended here: turn limit reached: 1 turns with tool calls and no answer" {
 		t.Errorf("Run = %v", err)
 	}
@@ -102,12 +103,12 @@ func TestALimitThatNoLongerAppliesIsAMiss(t *testing.T) {
 func TestANewAgentIsAMiss(t *testing.T) {
 	sub := newAgent("sub", answers("x"))
 	model := answers(calls("sub {\"prompt\":\"x\"}"), "done")
-	events, _ := record(t, &agent.Runner{Agent: newAgent("root", model, tool{"sub", works("sub").call})}, "go")
+	events, _ := record(t, &runner.Runner{Agent: newAgent("root", model, tool{"sub", works("sub").call})}, "go")
 	now := newAgent("root", model, expert("sub", sub))
 	p := &replay.Player{Record: newRecord(t, events)}
 	p.Wrap(now)
 	p.Wrap(sub)
-	if _, err := p.Run(t.Context(), runners(&agent.Runner{Agent: now})); err == nil || !strings.Contains(err.Error(), "-  does <sub>\n") {
+	if _, err := p.Run(t.Context(), runners(&runner.Runner{Agent: now})); err == nil || !strings.Contains(err.Error(), "-  does <sub>\n") {
 		t.Errorf("Run = %v", err)
 	}
 }

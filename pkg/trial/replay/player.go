@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/trial/standin"
 )
 
@@ -73,7 +74,7 @@ type running struct {
 // and one for each time that a run which had ended was resumed; an Agent without an Opening
 // gets the recorded one, and the Session of From is not used. The Outcome is that of the last
 // run, with the recorded error. A *Miss or ErrUnfinished ends the replay.
-func (p *Player) Run(ctx context.Context, next func() *agent.Runner) (*agent.Outcome, error) {
+func (p *Player) Run(ctx context.Context, next func() *runner.Runner) (*agent.Outcome, error) {
 	r := next()
 	if r.Agent == nil {
 		return p.emitAll(ctx, r)
@@ -86,24 +87,24 @@ func (p *Player) Run(ctx context.Context, next func() *agent.Runner) (*agent.Out
 	if root.Opening == nil {
 		root.Opening = runs[0].opening
 	}
-	var runner *agent.Runner
+	var own *runner.Runner
 	out := &agent.Outcome{}
 	var err error
 	for i, run := range runs {
 		last := i == len(runs)-1
-		if runner == nil || run.resumed || run.context != nil {
+		if own == nil || run.resumed || run.context != nil {
 			given := run.context
 			if i == 0 {
 				given = first(r.Context, run.context)
 			}
-			if runner != nil {
+			if own != nil {
 				r = next()
 			}
-			runner = p.prepare(r, &root, first(given, p.context))
-			runner.From.Total = out.Total
+			own = p.prepare(r, &root, first(given, p.context))
+			own.From.Total = out.Total
 		}
 		if !run.resumed || run.compact || p.conversation.Unfinished() { // a real model may have answered before
-			out, err = p.runOnce(ctx, runner, run, i+1)
+			out, err = p.runOnce(ctx, own, run, i+1)
 		}
 		switch {
 		case p.broken != nil && (last || !errors.Is(p.broken, ErrUnfinished)):
@@ -117,7 +118,7 @@ func (p *Player) Run(ctx context.Context, next func() *agent.Runner) (*agent.Out
 }
 
 // runOnce makes run n of the record.
-func (p *Player) runOnce(ctx context.Context, r *agent.Runner, run *run, n int) (*agent.Outcome, error) {
+func (p *Player) runOnce(ctx context.Context, r *runner.Runner, run *run, n int) (*agent.Outcome, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	p.mu.Lock()
@@ -142,15 +143,15 @@ func (p *Player) runOnce(ctx context.Context, r *agent.Runner, run *run, n int) 
 func (p *Player) Session() *agent.Session { return p.conversation }
 
 // prepare puts the policy, budget and observer of the Player around those of r.
-func (p *Player) prepare(r *agent.Runner, root *agent.Agent, shared json.RawMessage) *agent.Runner {
-	from := agent.Resume{Session: p.conversation, Context: p.context}
+func (p *Player) prepare(r *runner.Runner, root *agent.Agent, shared json.RawMessage) *runner.Runner {
+	from := runner.Resume{Session: p.conversation, Context: p.context}
 	if r.From != nil {
 		from.Parent, from.Depth, from.Traceparent = r.From.Parent, r.From.Depth, r.From.Traceparent
 	}
 	policy, reserve, observe := r.Policy, r.Reserve, r.Observe
 	r.Agent, r.From, r.Context = root, &from, shared
 	r.Policy = func(ctx context.Context, inv *agent.Invocation) agent.Verdict { return p.decide(ctx, inv, policy) }
-	r.Reserve = func(ctx context.Context, n agent.Need) (func(agent.Usage), error) {
+	r.Reserve = func(ctx context.Context, n runner.Need) (func(agent.Usage), error) {
 		return p.reserve(ctx, n, reserve)
 	}
 	r.Meanwhile, r.NoNotices = p.meanwhile, p.LiveTools

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/trial/replay"
 	"pgregory.net/rapid"
 )
@@ -60,7 +61,7 @@ func TestEveryTreeIsReplayed(t *testing.T) {
 		a := randomAgent(rt, "root", 0)
 		prompts := []string{"one", "two", "three"}[:rapid.IntRange(1, 3).Draw(rt, "prompts")]
 		depth := rapid.IntRange(0, 2).Draw(rt, "depth")
-		events, want := record(t, &agent.Runner{Agent: a, Policy: refuse("refused"), MaxDepth: depth}, prompts...)
+		events, want := record(t, &runner.Runner{Agent: a, Policy: refuse("refused"), MaxDepth: depth}, prompts...)
 		check(t, events, want)
 		n := rapid.IntRange(2, len(events)).Draw(rt, "cut")
 		if _, err := replay.New(seq(events[:n])); err != nil {
@@ -75,7 +76,7 @@ func TestEveryTreeIsReplayed(t *testing.T) {
 			p.Wrap(sub)
 		}
 		j := &journal{t: t}
-		out, err := p.Run(t.Context(), runners(&agent.Runner{Agent: a, Journal: j, MaxDepth: depth}))
+		out, err := p.Run(t.Context(), runners(&runner.Runner{Agent: a, Journal: j, MaxDepth: depth}))
 		if got := outcomeOf(out, err); got != want {
 			t.Errorf("the loaded tree ends in %+v, want %+v", got, want)
 		}
@@ -98,7 +99,7 @@ func agentsBelow(a *agent.Agent) []*agent.Agent {
 
 // TestEveryPrefixIsReplayed cuts records where a process could have died.
 func TestEveryPrefixIsReplayed(t *testing.T) {
-	events, _ := record(t, &agent.Runner{Agent: tree()}, "go")
+	events, _ := record(t, &runner.Runner{Agent: tree()}, "go")
 	for n := 2; n < len(events); n++ {
 		_, last := again(t, events[:n])
 		if last.err != replay.ErrUnfinished.Error() && last.answer != "the answer" {

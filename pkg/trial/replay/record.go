@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // A Record is a root session with the sessions of its sub-agents. It does not
@@ -216,7 +217,7 @@ func (r *reader) note(s *session, e *agent.Event) {
 	if e.Kind == agent.EventContext && r.noteContext(s, e) || len(s.runs) == 0 {
 		return
 	}
-	if e.Kind == agent.EventMessage && e.Input && !strings.HasPrefix(e.Message.Text(), "["+agent.ToolsChanged) {
+	if e.Kind == agent.EventMessage && e.Input && !strings.HasPrefix(e.Message.Text(), "["+runner.ToolsChanged) {
 		s.sent(agent.Directive{Message: e.Message})
 	}
 	if e.Kind == agent.EventMessage && e.Closing {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/trial/replay"
 	gocmp "github.com/google/go-cmp/cmp"
 )
@@ -49,15 +50,15 @@ func TestAReplayRepeatsEveryEvent(t *testing.T) {
 	canceled, stops := cancelling("stops")
 	for name, tc := range map[string]struct {
 		agent   *agent.Agent
-		runner  *agent.Runner
+		runner  *runner.Runner
 		ctx     context.Context
 		prompts []string
 	}{
 		"a plain answer":                      {agent: newAgent("root", answers("hello"))},
-		"an answer that is accepted at last":  {agent: newAgent("root", answers("a", calls("work"), "ab", " abc "), works("work")), runner: &agent.Runner{Accept: three}, prompts: []string{"go"}},
-		"an answer that is never accepted":    {agent: newAgent("root", answers("a", "b", "c")), runner: &agent.Runner{Accept: three}},
-		"an answer that is accepted at once":  {agent: newAgent("root", answers(" the answer ", "abc")), runner: &agent.Runner{Accept: three}, prompts: []string{"one", "two"}},
-		"a model that fails after its answer": {agent: newAgent("root", answers("a", errors.New("overloaded"))), runner: &agent.Runner{Accept: three}},
+		"an answer that is accepted at last":  {agent: newAgent("root", answers("a", calls("work"), "ab", " abc "), works("work")), runner: &runner.Runner{Accept: three}, prompts: []string{"go"}},
+		"an answer that is never accepted":    {agent: newAgent("root", answers("a", "b", "c")), runner: &runner.Runner{Accept: three}},
+		"an answer that is accepted at once":  {agent: newAgent("root", answers(" the answer ", "abc")), runner: &runner.Runner{Accept: three}, prompts: []string{"one", "two"}},
+		"a model that fails after its answer": {agent: newAgent("root", answers("a", errors.New("overloaded"))), runner: &runner.Runner{Accept: three}},
 		"parallel calls":                      {agent: newAgent("root", answers(calls("a 1", "b 2", "a 3", "b"), "done"), works("a"), works("b"))},
 		"failed calls, with and without output, media, unknown tools": {agent: newAgent("root", answers(
 			calls("quiet", "loud", "image", "unknown", "middle {}"), "done"),
@@ -76,13 +77,13 @@ func TestAReplayRepeatsEveryEvent(t *testing.T) {
 		"the limit of turns":                    {agent: limited(newAgent("root", answers(calls("a"), calls("a"), calls("a", "a")), works("a")), 2), prompts: []string{"1"}},
 		"the limit of turns, then another":      {agent: limited(newAgent("root", answers(calls("a"), calls("a"), "ok"), works("a")), 1), prompts: []string{"1", "2"}},
 		"the limit of turns of a sub-agent":     {agent: newAgent("root", answers(calls("sub {\"prompt\":\"x\"}"), "ok"), expert("sub", limited(newAgent("sub", answers(calls("a"), calls("a")), works("a")), 1)))},
-		"the limit of depth":                    {agent: tree(), runner: &agent.Runner{MaxDepth: 1}},
+		"the limit of depth":                    {agent: tree(), runner: &runner.Runner{MaxDepth: 1}},
 		"a partial answer":                      {agent: closes("the best")},
 		"a budget that ends a run":              {agent: closes(calls("a"))},
 		"a partial answer, then another prompt": {agent: closes("the best", "again"), prompts: []string{"1", "2"}},
-		"calls that a budget refuses":           {agent: newAgent("root", answers(calls("a", "a", "a"), "done"), works("a")), runner: &agent.Runner{Lease: agent.Lease{Budget: budget("calls", "2")}}},
-		"refused calls":                         {agent: tree(), runner: &agent.Runner{Policy: refuse("work", "middle")}},
-		"refused calls of an inner agent":       {agent: tree(), runner: &agent.Runner{Policy: refuse("inner")}},
+		"calls that a budget refuses":           {agent: newAgent("root", answers(calls("a", "a", "a"), "done"), works("a")), runner: &runner.Runner{Lease: agent.Lease{Budget: budget("calls", "2")}}},
+		"refused calls":                         {agent: tree(), runner: &runner.Runner{Policy: refuse("work", "middle")}},
+		"refused calls of an inner agent":       {agent: tree(), runner: &runner.Runner{Policy: refuse("inner")}},
 		"an interrupted call":                   {agent: newAgent("root", answers(calls("stops", "a"), "never"), stops, works("a")), ctx: canceled},
 		"an opening":                            {agent: opening(newAgent("root", answers("ok", "again"))), prompts: []string{"1", "2"}},
 		"a sub-agent with an opening":           {agent: newAgent("root", answers(calls("sub {\"prompt\":\"x\"}"), "ok"), expert("sub", opening(newAgent("sub", answers("fine")))))},
@@ -99,7 +100,7 @@ func TestAReplayRepeatsEveryEvent(t *testing.T) {
 			}
 			r := tc.runner
 			if r == nil {
-				r = &agent.Runner{}
+				r = &runner.Runner{}
 			}
 			r.Agent = tc.agent
 			events, want := recordIn(t, ctx, r, tc.prompts...)
@@ -144,11 +145,11 @@ func TestABudgetOfTheCommandLineIsReplayedWithTheTree(t *testing.T) {
 			if name == "at once" {
 				limit = budget("usd", "0")
 			}
-			events, want := record(t, &agent.Runner{Agent: tree(), Lease: agent.Lease{Budget: limit}}, "go")
+			events, want := record(t, &runner.Runner{Agent: tree(), Lease: agent.Lease{Budget: limit}}, "go")
 			p := &replay.Player{Record: newRecord(t, events)}
 			a, j := tree(), &journal{t: t}
 			p.Wrap(a)
-			got := outcomeOf(p.Run(t.Context(), runners(&agent.Runner{Agent: a, Journal: j})))
+			got := outcomeOf(p.Run(t.Context(), runners(&runner.Runner{Agent: a, Journal: j})))
 			if diff := gocmp.Diff(want, got, gocmp.AllowUnexported(outcome{})); diff != "" {
 				t.Errorf("outcome (-recorded +replayed):\n%s", diff)
 			}
@@ -207,14 +208,14 @@ func TestAnInterruptedRequestEndsTheReplayInTheSameWay(t *testing.T) {
 			})
 			sub := newAgent("sub", stop)
 			root := newAgent("root", answers(calls("work", "sub {\"prompt\":\"x\"}"), "never"), works("work"), expert("sub", sub))
-			events, want := recordIn(t, ctx, &agent.Runner{Agent: root}, "go")
+			events, want := recordIn(t, ctx, &runner.Runner{Agent: root}, "go")
 			check(t, events, want)
 		})
 	}
 	t.Run("before it began", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(fmt.Errorf("interrupted: %w", context.Canceled))
-		events, want := recordIn(t, ctx, &agent.Runner{Agent: newAgent("root", answers("x"), works("work"))}, "go")
+		events, want := recordIn(t, ctx, &runner.Runner{Agent: newAgent("root", answers("x"), works("work"))}, "go")
 		check(t, events, want)
 	})
 }
@@ -260,7 +261,7 @@ func TestAConversationIsShortenedWhereItWas(t *testing.T) {
 			a := newAgent("root", m, large)
 			a.ContextTokens, a.NoCompaction = max(tc.context, 0), tc.context < 0
 			a.LoopWarn, a.LoopEnd = -1, -1
-			events, want := record(t, &agent.Runner{Agent: a}, "read everything")
+			events, want := record(t, &runner.Runner{Agent: a}, "read everything")
 			if n := count(events, agent.EventCompaction); (n > 0) != (name != "never" && name != "when the model refuses for good") {
 				t.Fatalf("%d compactions were recorded", n)
 			}
@@ -280,10 +281,10 @@ func count(events []agent.Event, kind agent.EventKind) int {
 }
 
 func TestARunThatDiedAndWasResumedIsReplayedAsOne(t *testing.T) {
-	full, _ := record(t, &agent.Runner{Agent: tree()}, "go")
+	full, _ := record(t, &runner.Runner{Agent: tree()}, "go")
 	for at := 3; at < len(full); at++ {
 		j := &journal{t: t, die: at}
-		if _, err := (&agent.Runner{Agent: tree(), Journal: j}).Run(t.Context(), agent.UserText("go")); !errors.Is(err, agent.ErrJournal) {
+		if _, err := (&runner.Runner{Agent: tree(), Journal: j}).Run(t.Context(), agent.UserText("go")); !errors.Is(err, agent.ErrJournal) {
 			t.Fatalf("dying at %d: %v", at, err)
 		}
 		left := j.events()
@@ -328,7 +329,7 @@ func TestARunThatEndedAndWasResumedIsReplayedWithEachEnd(t *testing.T) {
 		cancel(fmt.Errorf("interrupted: %w", context.Canceled))
 		return nil, ctx.Err()
 	})
-	if _, err := (&agent.Runner{Agent: newAgent("root", stop, work), Journal: j}).Run(ctx, agent.UserText("go")); !errors.Is(err, context.Canceled) {
+	if _, err := (&runner.Runner{Agent: newAgent("root", stop, work), Journal: j}).Run(ctx, agent.UserText("go")); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	for _, rest := range []agent.Provider{answers(errors.New("no route to host")), answers(calls("work"), "done")} {
@@ -346,16 +347,16 @@ func TestARunThatEndedAndWasResumedIsReplayedWithEachEnd(t *testing.T) {
 	now := newAgent("root", answers(calls("never"), "better now"), work)
 	p := &replay.Player{Record: newRecord(t, j.events()), LiveFrom: 2}
 	p.Wrap(now)
-	if out, err := p.Run(t.Context(), runners(&agent.Runner{Agent: now})); err != nil || out.Answer != "better now" {
+	if out, err := p.Run(t.Context(), runners(&runner.Runner{Agent: now})); err != nil || out.Answer != "better now" {
 		t.Errorf("for real: %q, %v", out.Answer, err)
 	}
 }
 
 // resumed is a Runner for what a journal holds.
-func resumed(t *testing.T, j *journal) *agent.Runner {
+func resumed(t *testing.T, j *journal) *runner.Runner {
 	t.Helper()
-	from := &agent.Resume{Session: &agent.Session{}, Pending: map[string]agent.PendingSession{}}
-	r := &agent.Runner{From: from, Journal: j}
+	from := &runner.Resume{Session: &agent.Session{}, Pending: map[string]runner.PendingSession{}}
+	r := &runner.Runner{From: from, Journal: j}
 	byID := map[string]*agent.Session{}
 	for _, e := range j.events() {
 		s := byID[e.Session]
@@ -371,7 +372,7 @@ func resumed(t *testing.T, j *journal) *agent.Runner {
 		}
 		from.Total.Note(&e)
 		if s != from.Session {
-			from.Pending[s.Parent] = agent.PendingSession{Session: s, Total: from.Pending[s.Parent].Total}
+			from.Pending[s.Parent] = runner.PendingSession{Session: s, Total: from.Pending[s.Parent].Total}
 		}
 		for up := s; up != from.Session; up = byID[up.Parent[:strings.Index(up.Parent, ".")]] {
 			left := from.Pending[up.Parent]
@@ -385,7 +386,7 @@ func resumed(t *testing.T, j *journal) *agent.Runner {
 func TestAPromptAfterARunThatDiedIsReplayed(t *testing.T) {
 	j := &journal{t: t, die: 5}
 	model := answers(calls("work"), "one", "two")
-	_, _ = (&agent.Runner{Agent: newAgent("root", model, works("work")), Journal: j}).Run(t.Context(), agent.UserText("first"))
+	_, _ = (&runner.Runner{Agent: newAgent("root", model, works("work")), Journal: j}).Run(t.Context(), agent.UserText("first"))
 	j.die = 0
 	r := resumed(t, j)
 	r.Agent = newAgent("root", model, works("work"))
@@ -420,7 +421,7 @@ func TestAnAgentThatChangedBetweenPromptsIsReplayedAsItWas(t *testing.T) {
 	for i := range 3 {
 		a := newAgent("root", answers("one", calls("b", "c"), "two", "three"), tools[:i+1]...)
 		a.System = fmt.Sprint("version ", i)
-		if _, err := (&agent.Runner{Agent: a, From: &agent.Resume{Session: s}, Journal: j}).Run(t.Context(), agent.UserText("go")); err != nil {
+		if _, err := (&runner.Runner{Agent: a, From: &runner.Resume{Session: s}, Journal: j}).Run(t.Context(), agent.UserText("go")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -438,7 +439,7 @@ func TestCallsThatCannotRunAreReplayedInOrder(t *testing.T) {
 		<-slow
 		return agent.TextResult("y"), nil
 	}}
-	events, _ := record(t, &agent.Runner{Agent: newAgent("root", answers(
+	events, _ := record(t, &runner.Runner{Agent: newAgent("root", answers(
 		calls("second", "first", "unknown", "other"), cut(calls("a", "b", "c"), agent.FinishLength), "done"), first, second)}, "go")
 	got, _ := again(t, events)
 	for i, e := range got {
@@ -449,7 +450,7 @@ func TestCallsThatCannotRunAreReplayedInOrder(t *testing.T) {
 }
 
 func TestTheParentOfTheRootIsRepeated(t *testing.T) {
-	events, _ := record(t, &agent.Runner{Agent: newAgent("root", answers("hello")), From: &agent.Resume{Parent: "other.1.1"}}, "go")
+	events, _ := record(t, &runner.Runner{Agent: newAgent("root", answers("hello")), From: &runner.Resume{Parent: "other.1.1"}}, "go")
 	got, _ := again(t, events)
 	for i, e := range got {
 		if e.Parent != "other.1.1" {
@@ -459,11 +460,11 @@ func TestTheParentOfTheRootIsRepeated(t *testing.T) {
 }
 
 func TestAReplayEndsWithItsContext(t *testing.T) {
-	events, _ := record(t, &agent.Runner{Agent: tree()}, "go")
+	events, _ := record(t, &runner.Runner{Agent: tree()}, "go")
 	for n := range events {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		j := &journal{t: t}
-		out, err := (&replay.Player{Record: newRecord(t, events)}).Run(ctx, runners(&agent.Runner{Journal: j, Observe: func(agent.Event) {
+		out, err := (&replay.Player{Record: newRecord(t, events)}).Run(ctx, runners(&runner.Runner{Journal: j, Observe: func(agent.Event) {
 			if len(j.lines) > n {
 				cancel(fmt.Errorf("interrupted: %w", context.Canceled))
 			}
@@ -485,20 +486,20 @@ func TestAReplayEndsWithItsContext(t *testing.T) {
 }
 
 func TestAReplayEndsWithItsJournal(t *testing.T) {
-	events, _ := record(t, &agent.Runner{Agent: tree()}, "go")
+	events, _ := record(t, &runner.Runner{Agent: tree()}, "go")
 	j := &journal{t: t, die: 5}
-	_, err := (&replay.Player{Record: newRecord(t, events)}).Run(t.Context(), runners(&agent.Runner{Journal: j}))
+	_, err := (&replay.Player{Record: newRecord(t, events)}).Run(t.Context(), runners(&runner.Runner{Journal: j}))
 	if !errors.Is(err, agent.ErrJournal) || len(j.lines) != 5 {
 		t.Errorf("Run = %v with %d events", err, len(j.lines))
 	}
 }
 
 func TestASecretIsNotRepeated(t *testing.T) {
-	events, _ := record(t, &agent.Runner{Agent: newAgent("root", answers("the key is sk-0123456789abcdef"))}, "go")
+	events, _ := record(t, &runner.Runner{Agent: newAgent("root", answers("the key is sk-0123456789abcdef"))}, "go")
 	secrets := redact.New([]string{"sk-0123456789abcdef"})
 	j := &journal{t: t}
 	var shown strings.Builder
-	_, err := (&replay.Player{Record: newRecord(t, events)}).Run(t.Context(), runners(&agent.Runner{Journal: j, Secrets: secrets, Observe: func(e agent.Event) {
+	_, err := (&replay.Player{Record: newRecord(t, events)}).Run(t.Context(), runners(&runner.Runner{Journal: j, Secrets: secrets, Observe: func(e agent.Event) {
 		fmt.Fprintf(&shown, "%+v %+v\n", e, e.Message)
 	}}))
 	if err != nil || strings.Contains(shown.String(), "sk-0123") || strings.Contains(fmt.Sprintf("%s", j.lines), "sk-0123") {
@@ -507,7 +508,7 @@ func TestASecretIsNotRepeated(t *testing.T) {
 }
 
 func TestMessagesDuringARunComeWhereTheyCame(t *testing.T) {
-	var r *agent.Runner
+	var r *runner.Runner
 	notice := "the command has ended"
 	begin := tool{"begin", func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 		err := inv.Background(ctx, func(context.Context) string { return notice })
@@ -522,7 +523,7 @@ func TestMessagesDuringARunComeWhereTheyCame(t *testing.T) {
 		return newAgent("root", answers(calls("begin", `sub {"prompt":"x"}`), "done"), begin, expert("sub", sub)), sub
 	}
 	root, _ := tree()
-	r = &agent.Runner{Agent: root}
+	r = &runner.Runner{Agent: root}
 	events, want := record(t, r, "go")
 	if n := strings.Count(fmt.Sprint(steps(events)), "message"); n != 5 {
 		t.Fatalf("%d messages, want 5: %q", n, steps(events))
@@ -534,7 +535,7 @@ func TestMessagesDuringARunComeWhereTheyCame(t *testing.T) {
 		p.Wrap(root)
 		p.Wrap(sub)
 		notice = "a live command has ended"
-		if _, err := p.Run(t.Context(), runners(&agent.Runner{Agent: root, Journal: j})); err != nil {
+		if _, err := p.Run(t.Context(), runners(&runner.Runner{Agent: root, Journal: j})); err != nil {
 			t.Fatal(err)
 		}
 		sameEvents(t, events, j.events())
@@ -542,7 +543,7 @@ func TestMessagesDuringARunComeWhereTheyCame(t *testing.T) {
 }
 
 func TestWhatAPersonSentIsReplayed(t *testing.T) {
-	var r *agent.Runner
+	var r *runner.Runner
 	newTree := func() (root, sub *agent.Agent) {
 		long := tool{"long", func(context.Context, *agent.Invocation) (agent.Result, error) {
 			return agent.TextResult(strings.Repeat("word ", 300)), nil
@@ -565,7 +566,7 @@ func TestWhatAPersonSentIsReplayed(t *testing.T) {
 	}
 	root, _ := newTree()
 	sent, stopped := map[string]bool{}, map[string]bool{}
-	r = &agent.Runner{Agent: root, Observe: func(e agent.Event) {
+	r = &runner.Runner{Agent: root, Observe: func(e agent.Event) {
 		said := agent.UserText("the person says")
 		switch {
 		case e.Kind == agent.EventMessage && !e.Input && e.Message.Text() == "stop":
@@ -584,11 +585,11 @@ func TestWhatAPersonSentIsReplayed(t *testing.T) {
 	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
-	next := &agent.Runner{Agent: root, Journal: j, From: &agent.Resume{Session: r.Session()}}
+	next := &runner.Runner{Agent: root, Journal: j, From: &runner.Resume{Session: r.Session()}}
 	if _, err := next.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	next = &agent.Runner{Agent: root, Journal: j, From: &agent.Resume{Session: r.Session()}}
+	next = &runner.Runner{Agent: root, Journal: j, From: &runner.Resume{Session: r.Session()}}
 	next.Direct(agent.Directive{Compact: true})
 	last := outcomeOf(next.Run(t.Context(), agent.UserText("again")))
 	events := j.events()
@@ -600,7 +601,7 @@ func TestWhatAPersonSentIsReplayed(t *testing.T) {
 	p, again := &replay.Player{Record: newRecord(t, events)}, &journal{t: t}
 	p.Wrap(root)
 	p.Wrap(sub)
-	if _, err := p.Run(t.Context(), runners(&agent.Runner{Agent: root, Journal: again})); err != nil {
+	if _, err := p.Run(t.Context(), runners(&runner.Runner{Agent: root, Journal: again})); err != nil {
 		t.Fatal(err)
 	}
 	sameEvents(t, events, again.events())

@@ -9,6 +9,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/closest"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/trial/standin"
 )
 
@@ -103,7 +104,7 @@ func (p *Player) decide(ctx context.Context, inv *agent.Invocation, policy agent
 // reserve refuses a served call that did not start when it was recorded, and has a
 // served model asked for its answer where it was when it was recorded. Everything else
 // is up to next.
-func (p *Player) reserve(ctx context.Context, n agent.Need, next agent.Reserver) (func(agent.Usage), error) {
+func (p *Player) reserve(ctx context.Context, n runner.Need, next runner.Reserver) (func(agent.Usage), error) {
 	real := n.Call == nil || p.realCall(n.Call)
 	switch {
 	case n.Request != nil && p.closing(n.Request) != nil:

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/trial/standin"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -77,7 +78,7 @@ func (o own) Command(*agent.Invocation) ([]string, string) { return []string{"ow
 func call(t *testing.T, tool agent.Tool) (started, ended agent.Event) {
 	t.Helper()
 	inv := &agent.Invocation{Call: agent.ToolCall{ID: "c", Name: "own", Args: "{}"}, Spec: tool.Spec()}
-	err := (&agent.Gate{Commands: true}).Call(t.Context(), tool, inv, func(e agent.Event) error {
+	err := (&runner.Gate{Commands: true}).Call(t.Context(), tool, inv, func(e agent.Event) error {
 		if e.Kind == agent.EventCallStarted {
 			started = e
 		} else {

@@ -37,7 +37,7 @@ func (t *Tool) Unwrap() any { return t.Tool }
 // failed begins the result of a call that failed.
 const failed = "error: "
 
-// Result is what a tool returned, so that an agent.Gate makes r of it again: the
+// Result is what a tool returned, so that a runner.Gate makes r of it again: the
 // first part of a failed result is the error, on a line of its own if others
 // follow.
 func Result(r *agent.ToolResult) (agent.Result, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/provider/scripted"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // recordRun runs a test file's scripts with real tools, as a real model would be
@@ -31,8 +32,8 @@ func recordRun(t *testing.T, file, prompt string, models map[string]string) Reco
 	}
 	defer root.Close()
 	rec := Recording{AgentFile: filepath.Join(tree, file), Prompt: prompt}
-	runner := &agent.Runner{Agent: root.Root, Observe: func(e agent.Event) { rec.Events = append(rec.Events, e) }}
-	_, _ = runner.Run(t.Context(), agent.UserText(prompt)) // its end is among the events
+	r := &runner.Runner{Agent: root.Root, Observe: func(e agent.Event) { rec.Events = append(rec.Events, e) }}
+	_, _ = r.Run(t.Context(), agent.UserText(prompt)) // its end is among the events
 	return rec
 }
 

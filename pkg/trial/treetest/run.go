@@ -24,6 +24,7 @@ import (
 	"github.com/agents-exe/agents/pkg/provider/scripted"
 	"github.com/agents-exe/agents/pkg/provider/textcall"
 	"github.com/agents-exe/agents/pkg/provider/unparsed"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/schema"
 	"golang.org/x/sync/errgroup"
@@ -356,13 +357,13 @@ func (r *testRun) run(ctx context.Context, tree *agentfile.Tree) []Failure {
 		r.tools.barrier.observe(&e)
 		r.events = append(r.events, e)
 	}
-	runner := h.Runner(root)
-	runner.Now = r.clock.now
-	runner.MaxProcesses = 1 << 20 // calls wait for each other, so none may wait for a place
+	own := h.Runner(root)
+	own.Now = r.clock.now
+	own.MaxProcesses = 1 << 20 // calls wait for each other, so none may wait for a place
 	if r.answer != nil {
-		runner.Accept = r.answer.Accept
+		own.Accept = r.answer.Accept
 	}
-	end, unasked := r.ask(ctx, runner)
+	end, unasked := r.ask(ctx, own)
 	if cause := context.Cause(ctx); errors.Is(cause, errSlow) {
 		return []Failure{{File: r.file.Path, Message: cause.Error()}}
 	}
@@ -379,10 +380,10 @@ func (r *testRun) run(ctx context.Context, tree *agentfile.Tree) []Failure {
 }
 
 // ask runs the prompts of the file in order, until one is not answered.
-func (r *testRun) ask(ctx context.Context, runner *agent.Runner) (end outcome, unasked []Failure) {
+func (r *testRun) ask(ctx context.Context, own *runner.Runner) (end outcome, unasked []Failure) {
 	spec := r.file.Spec
 	for i, prompt := range append([]agentfile.Lines{spec.Prompt}, spec.Then...) {
-		out, err := runner.Run(ctx, agent.UserText(string(prompt)))
+		out, err := own.Run(ctx, agent.UserText(string(prompt)))
 		end = outcome{out.Status, err, end.spent.Add(out.Total.Usage)}
 		if err != nil && i < len(spec.Then) {
 			return end, []Failure{r.file.fail(at("then", strconv.Itoa(i)), "this prompt was not used: the run before it ended without an answer")}

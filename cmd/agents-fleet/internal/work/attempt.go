@@ -12,7 +12,9 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/host"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 	"github.com/agents-exe/agents/pkg/policy"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/session"
 )
 
@@ -28,7 +30,7 @@ type attempt struct {
 	agent   *agent.Agent
 	above   []*agent.Agent
 	shared  ledger
-	runner  *agent.Runner
+	runner  *runner.Runner
 	first   bool // the session is not in the record
 	begun   bool // it has its prompt
 	turn    int  // of the session, when the attempt began
@@ -74,7 +76,7 @@ func (w *Worker) cancelled(ctx context.Context, task *flow.Task) *agent.EndError
 }
 
 // guard reports a panic of f, which ends the run and not the worker.
-func (w *Worker) guard(f func() error) error { return agent.Guard(w.o.Note, f) }
+func (w *Worker) guard(f func() error) error { return guard.Run(w.o.Note, f) }
 
 func (a *attempt) open(ctx context.Context) (err error) {
 	if a.start, err = a.w.starts.read(ctx, a.w.store, a.task.Start); err != nil {
@@ -106,8 +108,8 @@ func (a *attempt) open(ctx context.Context) (err error) {
 
 // rebuild returns where the session continues, and the context of the tree. Of the
 // sessions below, only those of the task's call are rebuilt; the others are counted.
-func (a *attempt) rebuild(events []agent.Event) (resume *agent.Resume, shared json.RawMessage, err error) {
-	var b agent.Rebuilder
+func (a *attempt) rebuild(events []agent.Event) (resume *runner.Resume, shared json.RawMessage, err error) {
+	var b runner.Rebuilder
 	below := map[string]bool{} // sessions, and whether they answer the call
 	for i := range events {
 		e := &events[i]
@@ -145,7 +147,7 @@ func (a *attempt) rebuild(events []agent.Event) (resume *agent.Resume, shared js
 	return b.ResumeOf(a.task.Session), shared, nil
 }
 
-func (a *attempt) prepare(resume *agent.Resume, shared json.RawMessage) error {
+func (a *attempt) prepare(resume *runner.Resume, shared json.RawMessage) error {
 	node, above, err := a.tree.find(a.task.Path)
 	if err != nil {
 		return &permanentError{err}
@@ -170,7 +172,7 @@ func (a *attempt) prepare(resume *agent.Resume, shared json.RawMessage) error {
 	}
 	r.Lease = a.start.Lease
 	if len(r.Lease.Path) > 0 { // what the caller had left when it began
-		r.Lease.Budget = agent.Left(r.Lease.Budget, resume.Total)
+		r.Lease.Budget = runner.Left(r.Lease.Budget, resume.Total)
 	}
 	if len(r.Lease.Rights) > 0 {
 		if _, err := policy.Read(r.Lease.Rights); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/agents-exe/agents/pkg/host"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // envNested names the agent file that this program runs as the process of a wrapper.
@@ -27,7 +28,7 @@ func nested(file string) error {
 	}
 	defer tree.Close()
 	h := host.New(tree)
-	s := &channel.Server{In: os.Stdin, Out: os.Stdout, Start: func(ctx context.Context, start agent.Start) (*agent.Channel, error) {
+	s := &channel.Server{In: os.Stdin, Out: os.Stdout, Start: func(ctx context.Context, start agent.Start) (*runner.Channel, error) {
 		return h.Start(ctx, tree.Root.Slug, start)
 	}}
 	_, err = s.Serve(ctx)

@@ -1,6 +1,6 @@
 // Package work executes the steps and calls that the workflow of package flow schedules. A
 // Worker takes activities from a task queue. Each activity reads the record of its run,
-// rebuilds the session of its agent, has an agent.Runner do one step or one call, and appends
+// rebuilds the session of its agent, has a runner.Runner do one step or one call, and appends
 // the result to the record. So any worker can continue any run.
 //
 // If a worker loses an activity, another worker repeats it. The record decides what the

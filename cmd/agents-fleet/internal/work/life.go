@@ -7,6 +7,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
@@ -109,7 +110,7 @@ func failure(ctx context.Context, err error) error {
 	switch {
 	case err == nil, errors.Is(err, errMoved):
 		return err
-	case errors.As(err, &permanent), errors.Is(err, agent.ErrPanic), errors.Is(err, store.ErrLost) && activity.GetInfo(ctx).Attempt >= lostAttempts:
+	case errors.As(err, &permanent), errors.Is(err, guard.ErrPanic), errors.Is(err, store.ErrLost) && activity.GetInfo(ctx).Attempt >= lostAttempts:
 		return temporal.NewNonRetryableApplicationError(err.Error(), "permanent", nil)
 	case errors.Is(err, errStopping), errors.Is(err, errLost), errors.Is(err, store.ErrSuperseded):
 		return temporal.NewApplicationErrorWithOptions(err.Error(), "handover", temporal.ApplicationErrorOptions{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -100,7 +101,7 @@ func TestAPanicEndsOneRun(t *testing.T) {
 	env.RegisterActivity(w.step)
 	_, err := env.ExecuteActivity(w.step, flow.Task{Input: flow.Input{Start: "sha256-" + strings.Repeat("0", 64)}}) // the worker has no store
 	failed, ok := errors.AsType[*temporal.ApplicationError](err)
-	if !ok || !failed.NonRetryable() || !strings.Contains(err.Error(), agent.ErrPanic.Error()) || !strings.Contains(said, "attempt.go") {
+	if !ok || !failed.NonRetryable() || !strings.Contains(err.Error(), guard.ErrPanic.Error()) || !strings.Contains(said, "attempt.go") {
 		t.Errorf("the step ends with %v; reported %s", err, said)
 	}
 }

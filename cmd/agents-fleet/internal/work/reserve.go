@@ -10,12 +10,13 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
-// A ledger is the agent.Ledger of an attempt, with the list of reservations in the store.
+// A ledger is the runner.Ledger of an attempt, with the list of reservations in the store.
 type ledger struct {
 	mu       sync.Mutex
-	of       *agent.Ledger // nil until something is reserved
+	of       *runner.Ledger // nil until something is reserved
 	reserved *store.Record
 	known    int64 // events of the record that it has
 	held     int64 // reservations that it has
@@ -102,6 +103,6 @@ func (a *attempt) openLedger(ctx context.Context) (err error) {
 	if a.shared.reserved, err = a.w.records.Get(ctx, flow.ReservedName(a.task.Record)); err != nil {
 		return fmt.Errorf("read the reservations of run %s: %w", a.task.Record, err)
 	}
-	a.shared.of = agent.NewLedger(lease, append(a.above[:len(a.above):len(a.above)], a.agent), a.record.Events(), a.task.Session)
+	a.shared.of = runner.NewLedger(lease, append(a.above[:len(a.above):len(a.above)], a.agent), a.record.Events(), a.task.Session)
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
@@ -415,7 +416,7 @@ func TestInputThatIsTooLate(t *testing.T) {
 		switch {
 		case e.Kind == agent.EventMessage && e.Input:
 			read++
-		case e.Kind == agent.EventWarning && strings.Contains(e.Text, agent.TooLate):
+		case e.Kind == agent.EventWarning && strings.Contains(e.Text, runner.TooLate):
 			late++
 		}
 	}

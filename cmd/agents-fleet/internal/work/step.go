@@ -13,6 +13,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // step is flow.StepActivity: one model request, and all that follows until there are calls
@@ -102,7 +103,7 @@ func (a *attempt) ended(next *flow.Next) error {
 	next.Ended, next.Inputs = string(end.Status), a.inputs
 	if n := a.task.Inputs - a.inputs; n > 0 {
 		a.journal.observe(agent.Event{Kind: agent.EventWarning, Time: time.Now(), Session: a.task.Session, Agent: a.agent.Slug,
-			Text: fmt.Sprintf("messages to agent %s %s", a.agent.Slug, agent.TooLate)})
+			Text: fmt.Sprintf("messages to agent %s %s", a.agent.Slug, runner.TooLate)})
 	}
 	if end.Total != nil {
 		next.Cost = float64(end.Total.Usage.Cost) / float64(agent.Dollar)
@@ -151,7 +152,7 @@ func (w *Worker) call(ctx context.Context, task flow.Task) (called flow.Called, 
 }
 
 // delegate implements Runner.Delegate: the workflow runs the sub-agent.
-func (a *attempt) delegate(ctx context.Context, d agent.Delegation) error {
+func (a *attempt) delegate(ctx context.Context, d runner.Delegation) error {
 	data, err := json.Marshal(agent.Start{Channel: agent.ChannelVersion, Lease: d.Lease, Person: a.start.Person})
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ import (
 	"github.com/agents-exe/agents/pkg/edge/acpserver"
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/policy"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
@@ -134,7 +135,7 @@ func (c *chat) close() {
 
 // A run is a run in progress.
 type run struct {
-	*agent.Channel
+	*runner.Channel
 	kept   *keep.Session
 	host   *host.Host
 	answer func(context.Context, agent.Event) (json.RawMessage, error) // of questions

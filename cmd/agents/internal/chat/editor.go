@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/edge/acpserver"
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/session"
 )
 
@@ -89,7 +90,7 @@ func (e *editor) open(ctx context.Context, o acpserver.Opening) (*acpserver.Conv
 		},
 		Hide:   func(text string) string { return c.logs.Hide(text) },
 		Answer: func(ctx context.Context, q agent.Event) (json.RawMessage, error) { return c.running.answer(ctx, q) },
-		Start: func(ctx context.Context, s agent.Start, watch func(agent.Event)) (*agent.Channel, error) {
+		Start: func(ctx context.Context, s agent.Start, watch func(agent.Event)) (*runner.Channel, error) {
 			options := host.Options{Observe: watch}
 			if s.Session == "" {
 				options.ID = o.ID

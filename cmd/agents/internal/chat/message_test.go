@@ -10,6 +10,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -95,7 +96,7 @@ func TestQuestionsAreWithdrawn(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})}
-	term := &terminal{chat: c, run: &run{Channel: &agent.Channel{}, answer: ask.NewApprover(&program.Env{Getenv: func(string) string { return "" }}, c.person, false, nil).Answer}}
+	term := &terminal{chat: c, run: &run{Channel: &runner.Channel{}, answer: ask.NewApprover(&program.Env{Getenv: func(string) string { return "" }}, c.person, false, nil).Answer}}
 	for _, end := range []agent.Event{{Kind: agent.EventCallEnded, Key: "s.1.1", Depth: 1}, {Kind: agent.EventEnd}} {
 		term.question(t.Context(), agent.Event{Kind: agent.EventQuestion, What: "approve", Question: "q", Key: "s.1.1", Tool: "x", Args: "{}"})
 		shown := <-open

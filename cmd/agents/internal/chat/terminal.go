@@ -19,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
@@ -392,7 +393,7 @@ func (t *terminal) event(ctx context.Context, e agent.Event, ok bool) {
 			t.show.prompt(t.sent[0])
 		}
 		t.queued, t.sent = t.queued[1:], t.sent[1:]
-	case e.Kind == agent.EventWarning && e.Depth == 0 && len(t.sent) > 0 && strings.HasSuffix(e.Text, agent.TooLate):
+	case e.Kind == agent.EventWarning && e.Depth == 0 && len(t.sent) > 0 && strings.HasSuffix(e.Text, runner.TooLate):
 		return // the next run has it
 	case e.Kind == agent.EventCallStarted && t.lent == "" && t.asks(e.Tool) && !t.show.all:
 		t.screen.Hide()

@@ -22,6 +22,7 @@ import (
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/session/transcript"
 )
@@ -283,7 +284,7 @@ func (k *Session) Only(context.Context, host.Agent, string) (host.Session, error
 }
 
 // Attach implements host.Session.
-func (k *Session) Attach(r *agent.Runner) error {
+func (k *Session) Attach(r *runner.Runner) error {
 	err := k.Kept.Attach(r)
 	if other, ok := errors.AsType[*host.OtherAgentError](err); ok {
 		return failure.Usage("name the agent file of that session with --agent-file", "%s", other)
@@ -300,7 +301,7 @@ func (k *Session) Release() {
 
 // Ask waits until the run c of the agent a, which h has started, has ended and its session is
 // closed.
-func (k *Session) Ask(h *host.Host, a *agent.Agent, c *agent.Channel) (*agent.Outcome, error) {
+func (k *Session) Ask(h *host.Host, a *agent.Agent, c *runner.Channel) (*agent.Outcome, error) {
 	out, err := c.Wait()
 	closeErr := h.Wait()
 	if err == nil { // the run has ended

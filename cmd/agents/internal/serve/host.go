@@ -20,6 +20,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/edge/serve"
 	"github.com/agents-exe/agents/pkg/host"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/session"
 )
 
@@ -170,9 +172,9 @@ type agentServer struct {
 func (h *agentServer) Agents() []agent.ToolSpec { return h.host.Agents() }
 
 // Start implements serve.Host.
-func (h *agentServer) Start(ctx context.Context, slug string, start agent.Start) (*agent.Channel, error) {
+func (h *agentServer) Start(ctx context.Context, slug string, start agent.Start) (*runner.Channel, error) {
 	o := host.Options{Observe: func(e agent.Event) {
-		_ = agent.Guard(h.panicked, func() error { h.metrics.Observe(e); return nil })
+		_ = guard.Run(h.panicked, func() error { h.metrics.Observe(e); return nil })
 	}}
 	if d := start.Lease.DetachedSeconds; d != nil && *d > 0 && h.host.Sessions != nil && !start.Journal {
 		h.leaveNote(ctx, slug, start, &o)

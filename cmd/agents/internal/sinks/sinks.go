@@ -21,6 +21,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
 	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/observe"
@@ -245,7 +246,7 @@ func named(flag string, err error) error {
 // Finish writes the result and closes everything: the logs last, because
 // MCP servers may write while they end. A log that failed is only a warning.
 func (s *Sinks) Finish(out *agent.Outcome, runErr error) error {
-	err := agent.Guard(s.panicked, func() error {
+	err := guard.Run(s.panicked, func() error {
 		s.progress.Close()
 		if err := s.result(out, runErr); err != nil {
 			return err
@@ -257,7 +258,7 @@ func (s *Sinks) Finish(out *agent.Outcome, runErr error) error {
 	})
 	_ = s.ending() // what it started is gone in any case
 	s.Log.Open(nil)
-	if err := agent.Guard(s.panicked, s.Close); err != nil {
+	if err := guard.Run(s.panicked, s.Close); err != nil {
 		fmt.Fprintf(s.P.Err, "warning: %s\n", termtext.Clean(err.Error()))
 	}
 	if err != nil && (runErr == nil || errors.Is(runErr, failure.ErrOutput)) && !failure.BrokenPipe(err) {

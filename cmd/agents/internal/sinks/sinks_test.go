@@ -9,13 +9,14 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/guard"
 	"github.com/agents-exe/agents/pkg/terminal/view"
 )
 
 // A panic in what shows the end of a run is an error of the output, and one in a log a warning:
 // what the run has started is ended in both cases.
 func TestAPanicAtTheEndEndsTheTree(t *testing.T) {
-	for at, want := range map[string]error{"the size": agent.ErrPanic, "the log": nil} {
+	for at, want := range map[string]error{"the size": guard.ErrPanic, "the log": nil} {
 		t.Run(at, func(t *testing.T) {
 			reach := func(name string) {
 				if name == at {

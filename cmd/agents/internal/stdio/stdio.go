@@ -17,6 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // A Channel runs one agent for the program at the other end of standard input and
@@ -56,7 +57,7 @@ type channelRun struct {
 }
 
 // start loads the agent, or the agent of a session, and begins the run.
-func (r *channelRun) start(ctx context.Context, start agent.Start) (*agent.Channel, error) {
+func (r *channelRun) start(ctx context.Context, start agent.Start) (*runner.Channel, error) {
 	switch {
 	case start.Journal:
 		r.Keep.None = true

@@ -20,6 +20,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/edge/serve"
 	"github.com/agents-exe/agents/pkg/leaf/wsconn"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // An answer has so many pieces, one at each interval.
@@ -108,8 +109,8 @@ type host struct{}
 
 func (host) Agents() []agent.ToolSpec { return []agent.ToolSpec{{Name: "talker"}} }
 
-func (host) Start(ctx context.Context, slug string, s agent.Start) (*agent.Channel, error) {
-	return (&agent.Runner{Agent: &agent.Agent{Slug: slug, Provider: clock{}}}).Start(ctx, s), nil
+func (host) Start(ctx context.Context, slug string, s agent.Start) (*runner.Channel, error) {
+	return (&runner.Runner{Agent: &agent.Agent{Slug: slug, Provider: clock{}}}).Start(ctx, s), nil
 }
 
 type clock struct{}

@@ -19,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/schema"
 )
 
@@ -45,7 +46,7 @@ func crowd(base string, runs int) error {
 	var wg sync.WaitGroup
 	for i := range runs {
 		wg.Go(func() {
-			out, err := (&agent.Runner{Agent: a}).Run(context.Background(), agent.UserText("Run the commands."))
+			out, err := (&runner.Runner{Agent: a}).Run(context.Background(), agent.UserText("Run the commands."))
 			if err == nil && (out.Turns != 3 || out.Total.Tools["shell"].Calls == 0) {
 				err = fmt.Errorf("a run of %d turns and %d calls", out.Turns, out.Total.Tools["shell"].Calls)
 			}

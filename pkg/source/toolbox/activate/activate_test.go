@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/source/functool"
 	"github.com/agents-exe/agents/pkg/source/toolbox/activate"
@@ -117,7 +118,7 @@ func TestToolsAreThereWhileTheirGroupIsActive(t *testing.T) {
 	}}
 	a := agentOf(l, groups(far))
 	var warnings []string
-	r := &agent.Runner{Agent: a, Observe: func(e agent.Event) {
+	r := &runner.Runner{Agent: a, Observe: func(e agent.Event) {
 		if e.Kind == agent.EventWarning {
 			warnings = append(warnings, e.Text)
 		}
@@ -151,7 +152,7 @@ func TestToolsAreThereWhileTheirGroupIsActive(t *testing.T) {
 func TestAServerIsAskedWhenItsGroupIsActivated(t *testing.T) {
 	far := &server{}
 	l := &turns{list: [][]string{{`meta_activate_tool {"toolgroup":"far"}`}, {`mcp_far_look {}`}}}
-	r := &agent.Runner{Agent: agentOf(l, groups(far))}
+	r := &runner.Runner{Agent: agentOf(l, groups(far))}
 	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func TestAServerIsAskedWhenItsGroupIsActivated(t *testing.T) {
 
 	far = &server{err: errors.New("MCP server far: start it: no such file")}
 	l = &turns{list: [][]string{{`meta_activate_tool {"toolgroup":"far"}`}}}
-	r = &agent.Runner{Agent: agentOf(l, groups(far))}
+	r = &runner.Runner{Agent: agentOf(l, groups(far))}
 	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func TestActiveGroupsAreThoseOfTheSession(t *testing.T) {
 	a := agentOf(l, list)
 	a.ContextTokens = 8000
 	a.Toolsets = append(a.Toolsets, agent.ToolList{functool.New("long", "", func(context.Context, struct{}) (string, error) { return strings.Repeat("words ", 2000), nil })})
-	r := &agent.Runner{Agent: a, Journal: journal{&events}}
+	r := &runner.Runner{Agent: a, Journal: journal{&events}}
 	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +210,7 @@ func TestActiveGroupsAreThoseOfTheSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.seen = nil
-		r := &agent.Runner{Agent: a, From: &agent.Resume{Session: again}}
+		r := &runner.Runner{Agent: a, From: &runner.Resume{Session: again}}
 		if _, err := r.Run(t.Context(), agent.UserText("more")); err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +247,7 @@ func TestHiddenToolsCostNothing(t *testing.T) {
 			names = append(names, fmt.Sprintf("tool_%03d", i))
 		}
 		l := &turns{list: calls}
-		r := &agent.Runner{Agent: agentOf(l, []*activate.Group{{Toolset: named(names...), Name: "many"}})}
+		r := &runner.Runner{Agent: agentOf(l, []*activate.Group{{Toolset: named(names...), Name: "many"}})}
 		if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent/agenttest"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
 	"github.com/agents-exe/agents/pkg/policy"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // options are those of the tests.
@@ -34,7 +35,7 @@ func call(t *testing.T, o Options, command string) (string, error) {
 	t.Helper()
 	args, _ := json.Marshal(map[string]any{"command": command})
 	tools, _ := Open(options(t, o)).Tools(t.Context())
-	r := &agent.Runner{Agent: &agent.Agent{Slug: "a"}}
+	r := &runner.Runner{Agent: &agent.Agent{Slug: "a"}}
 	result, err := r.Call(t.Context(), tools[0], string(args))
 	return result.Text(), err
 }
@@ -147,7 +148,7 @@ func converse(t *testing.T, o Options, steps ...func(string) (string, string)) (
 	t.Helper()
 	model := &script{t: t, steps: steps}
 	var events []agent.Event
-	r := &agent.Runner{Agent: &agent.Agent{Slug: "a", Provider: model, Toolsets: []agent.Toolset{Open(options(t, o))}},
+	r := &runner.Runner{Agent: &agent.Agent{Slug: "a", Provider: model, Toolsets: []agent.Toolset{Open(options(t, o))}},
 		Observe: func(e agent.Event) { events = append(events, e) }}
 	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
@@ -179,7 +180,7 @@ func TestACommandContinuesInTheBackgroundAndItsEndIsAMessage(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	var rebuilt agent.Rebuilder
+	var rebuilt runner.Rebuilder
 	inputs := 0
 	for _, e := range events {
 		if e.Kind == agent.EventMessage && e.Input {
@@ -216,7 +217,7 @@ func TestALineThatARuleAllowsRunsAsItsWords(t *testing.T) {
 		args, _ := json.Marshal(map[string]string{"command": command})
 		dir, ran := t.TempDir(), ""
 		model := &script{t: t, steps: []func(string) (string, string){say("bash", string(args))}}
-		r := &agent.Runner{Agent: &agent.Agent{Slug: "a", Provider: model, Rights: rights, Toolsets: []agent.Toolset{Open(options(t, Options{Dir: dir}))}},
+		r := &runner.Runner{Agent: &agent.Agent{Slug: "a", Provider: model, Rights: rights, Toolsets: []agent.Toolset{Open(options(t, Options{Dir: dir}))}},
 			Observe: func(e agent.Event) {
 				var args struct{ Command string }
 				if e.Kind == agent.EventCallStarted && json.Unmarshal([]byte(e.Args), &args) == nil {
@@ -293,7 +294,7 @@ func TestACommandReadsAndChangesTheContext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &agent.Runner{Agent: &agent.Agent{Slug: "boss"}, Context: json.RawMessage(`{"n":1}`)}
+		r := &runner.Runner{Agent: &agent.Agent{Slug: "boss"}, Context: json.RawMessage(`{"n":1}`)}
 		for _, c := range []struct{ command, want string }{
 			{`cat $AGENTS_CONTEXT_FILE; echo '{"n":2}' >$AGENTS_CONTEXT_FILE`, `{"n":1}`},
 			{`echo '{"n":3}' >$AGENTS_CONTEXT_FILE; exit 1`, "exit status 1"},

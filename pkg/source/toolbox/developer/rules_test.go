@@ -11,6 +11,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/policy"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/source/toolbox/developer"
 )
@@ -50,7 +51,7 @@ func TestRulesSeeEveryNameOfThePath(t *testing.T) {
 				maps.Copy(args, paths)
 				text, _ := json.Marshal(args)
 				tool := schema.Checked(b.tool)
-				result, _ := (&agent.Runner{Agent: &agent.Agent{Rights: rights}}).Call(t.Context(), tool, string(text))
+				result, _ := (&runner.Runner{Agent: &agent.Agent{Rights: rights}}).Call(t.Context(), tool, string(text))
 				if after, err := os.ReadFile(b.dir + "/" + secret); string(after) != "x sesame\n" || strings.Contains(result.Text(), "sesame") || strings.Contains(checked, "secret") || err != nil {
 					t.Errorf("%s: call %s = %q, checks %q, file %q, %v", name, text, result.Text(), checked, after, err)
 				}
@@ -64,7 +65,7 @@ func TestAnAliasIsAPath(t *testing.T) {
 	b := open(t, map[string]string{"a": "one\n"}, nil)
 	for alias := range b.tool.Spec().Aliases {
 		for _, other := range []string{"", `,"path":null`, `,"path":""`, `,"path":"a"`} {
-			result, err := (&agent.Runner{Agent: &agent.Agent{}}).Call(t.Context(), schema.Checked(b.tool), `{"capability":"read-file-range","`+alias+`":"a"`+other+`}`)
+			result, err := (&runner.Runner{Agent: &agent.Agent{}}).Call(t.Context(), schema.Checked(b.tool), `{"capability":"read-file-range","`+alias+`":"a"`+other+`}`)
 			if err != nil || !strings.Contains(result.Text(), "1\\tone") {
 				t.Errorf("%s%s: %q, %v", alias, other, result.Text(), err)
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/source/toolbox/finish"
 )
@@ -36,7 +37,7 @@ func TestTheToolsEndTheRun(t *testing.T) {
 		for _, tool := range finish.Tools() {
 			tools = append(tools, schema.Checked(tool))
 		}
-		r := &agent.Runner{Agent: &agent.Agent{Slug: "a", Provider: c.call, Toolsets: []agent.Toolset{tools}}}
+		r := &runner.Runner{Agent: &agent.Agent{Slug: "a", Provider: c.call, Toolsets: []agent.Toolset{tools}}}
 		out, err := r.Run(t.Context(), agent.UserText("go"))
 		if got := fmt.Sprint(out.Answer, " ", err); out.Status != c.status || got != c.want {
 			t.Errorf("%s %s: %s %q, want %s %q", c.call.Name, c.call.Args, out.Status, got, c.status, c.want)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // Options say how scripts run.
@@ -134,7 +135,7 @@ func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	}
 	s := &script{tool: t, key: inv.Key, text: args.Script}
 	defer s.close()
-	out, err := agent.OnBehalf(ctx, inv, agent.Behalf{Model: model, Provider: s, Deadline: limit, Offers: t.offers}, agent.UserText(args.Script))
+	out, err := runner.OnBehalf(ctx, inv, runner.Behalf{Model: model, Provider: s, Deadline: limit, Offers: t.offers}, agent.UserText(args.Script))
 	switch {
 	case s.failure != nil:
 		return agent.Result{Parts: out.Message.Parts}, s.failure

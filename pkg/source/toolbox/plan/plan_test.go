@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/source/toolbox/plan"
 	"github.com/google/go-cmp/cmp"
@@ -33,7 +34,7 @@ func run(t *testing.T, l turns) (s *agent.Session, results []string) {
 	for _, tool := range append(plan.Tasks(), plan.Think()...) {
 		tools = append(tools, schema.Checked(tool))
 	}
-	r := &agent.Runner{Agent: &agent.Agent{Slug: "a", Provider: l, Toolsets: []agent.Toolset{tools}}}
+	r := &runner.Runner{Agent: &agent.Agent{Slug: "a", Provider: l, Toolsets: []agent.Toolset{tools}}}
 	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/toolbox/python"
 )
 
@@ -52,7 +53,7 @@ func results(t *testing.T, o python.Options, list ...string) []string {
 
 func run(t *testing.T, o python.Options, turns cells) []string {
 	t.Helper()
-	r := &agent.Runner{Agent: &agent.Agent{Slug: "a", Provider: turns, Toolsets: []agent.Toolset{python.Open(o)}}}
+	r := &runner.Runner{Agent: &agent.Agent{Slug: "a", Provider: turns, Toolsets: []agent.Toolset{python.Open(o)}}}
 	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +249,7 @@ func TestCancelEndsTheCellAndTheRun(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	r := &agent.Runner{Agent: &agent.Agent{Slug: "a", Provider: cells{{"open('began', 'w').close()\nwhile True:\n    try:\n        while True: pass\n    except BaseException: pass"}}, Toolsets: []agent.Toolset{python.Open(o)}}}
+	r := &runner.Runner{Agent: &agent.Agent{Slug: "a", Provider: cells{{"open('began', 'w').close()\nwhile True:\n    try:\n        while True: pass\n    except BaseException: pass"}}, Toolsets: []agent.Toolset{python.Open(o)}}}
 	if out, err := r.Run(ctx, agent.UserText("go")); out.Status != agent.StatusInterrupted {
 		t.Errorf("Run = %+v, %v", out, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/source/toolbox/lua"
 	"github.com/agents-exe/agents/pkg/source/toolbox/lua/interpreter"
 )
@@ -85,14 +86,14 @@ func tools() agent.ToolList {
 	}
 }
 
-func runner(o lua.Options, list ...string) *agent.Runner {
-	return &agent.Runner{Agent: &agent.Agent{Slug: "a", Provider: scripts(list), LoopEnd: -1, Toolsets: []agent.Toolset{lua.Open(o), tools()}}}
+func runnerOf(o lua.Options, list ...string) *runner.Runner {
+	return &runner.Runner{Agent: &agent.Agent{Slug: "a", Provider: scripts(list), LoopEnd: -1, Toolsets: []agent.Toolset{lua.Open(o), tools()}}}
 }
 
 // results are those of scripts, as the model reads them.
 func results(t testing.TB, o lua.Options, list ...string) []string {
 	t.Helper()
-	r := runner(o, list...)
+	r := runnerOf(o, list...)
 	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +317,7 @@ func TestAProcessThatDoesNotStart(t *testing.T) {
 
 // A call that waits for the calls of its script holds no place among the running ones.
 func TestScriptsDoNotWaitForThemselves(t *testing.T) {
-	r := runner(options(lua.Limits{}), `return tools.call("say", {text = "x"}).result`)
+	r := runnerOf(options(lua.Limits{}), `return tools.call("say", {text = "x"}).result`)
 	r.MaxProcesses = 1
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -327,7 +328,7 @@ func TestScriptsDoNotWaitForThemselves(t *testing.T) {
 
 // What agents-exe decides of an agent's calls holds for those of its scripts.
 func TestTheRulesOfTheAgentHold(t *testing.T) {
-	r := runner(options(lua.Limits{}), `return tools.call("say", {text = "no"}).error, tools.call("say", {text = "yes"}).status`)
+	r := runnerOf(options(lua.Limits{}), `return tools.call("say", {text = "no"}).error, tools.call("say", {text = "yes"}).status`)
 	var paths []string
 	r.Agent.Rights = &rights{func(inv *agent.Invocation) agent.Verdict {
 		if inv.Call.Name == "say" {
@@ -359,7 +360,7 @@ func (*rights) Hides(*agent.Invocation) bool                             { retur
 func (*rights) MarshalJSON() ([]byte, error)                             { return []byte("[]"), nil }
 
 func TestBudgetsCountTheCallsOfScripts(t *testing.T) {
-	r := runner(options(lua.Limits{}), `local n = 0 for i = 1, 10 do if tools.call("say", {text = i}).status == "ok" then n = n + 1 end end return n`)
+	r := runnerOf(options(lua.Limits{}), `local n = 0 for i = 1, 10 do if tools.call("say", {text = i}).status == "ok" then n = n + 1 end end return n`)
 	most := int64(4) // the script is one of them
 	r.Agent.Budget.Calls = &most
 	out, _ := r.Run(t.Context(), agent.UserText("go"))
@@ -379,7 +380,7 @@ func BenchmarkCalls(b *testing.B) {
 		})
 		b.Run("direct/"+strconv.Itoa(n), func(b *testing.B) {
 			for b.Loop() {
-				r := runner(options(lua.Limits{}))
+				r := runnerOf(options(lua.Limits{}))
 				r.Agent.Provider = direct(n)
 				if _, err := r.Run(b.Context(), agent.UserText("go")); err != nil {
 					b.Fatal(err)

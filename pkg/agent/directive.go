@@ -1,0 +1,27 @@
+package agent
+
+import "fmt"
+
+// A Directive is what a person sends to one agent of a tree while it runs: a message, an
+// order to shorten its conversation, or its end.
+type Directive struct {
+	// Session is that of the agent; "" is the root of the tree.
+	Session string
+	// Message is read by the model with its next request; nil sends none.
+	Message *Message
+	// Compact shortens the conversation before the next request, or before the run ends.
+	Compact bool
+	// Stop ends the agent and those below it. Its caller reads a failed result with the
+	// Reason, and continues.
+	Stop   bool
+	Reason string
+}
+
+// End returns the error with which a directive that stops an agent ends its run.
+func (d Directive) End() *EndError {
+	text := "a person stopped it"
+	if d.Reason != "" {
+		text = fmt.Sprintf("%s: %.500s", text, d.Reason)
+	}
+	return &EndError{Status: StatusInterrupted, Text: text}
+}

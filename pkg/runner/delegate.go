@@ -1,0 +1,84 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// A Delegation is a sub-agent that another Runner runs: its session has begun, with its
+// prompt, in the Journal.
+type Delegation struct {
+	// Key is that of the call, and Session the sub-agent's session, which has it as Parent.
+	Key     string
+	Session string
+	// Agent and Source are those of the sub-agent.
+	Agent  string
+	Source string
+	// Depth is that of Session.
+	Depth int
+	// Lease is for the other Runner. Its Budget is all that the caller has left, its Path
+	// names the agents above, and its Rights lack theirs, which that Runner gets from Callers.
+	Lease agent.Lease
+}
+
+// StepCall runs one of the calls that the session needs next (StepCalls): the open call with
+// the given Key. Several Runners, in different processes, can run the calls of one turn if
+// each has a Journal that writes into the same record. A call that began before is treated as
+// in Resume. When StepCall returns, nothing that the call started is running. The
+// error is that of the journal or of Delegate.
+//
+// With Delegate, the call of a sub-agent begins the sub-agent's session, unless the Resume has
+// it among Pending, and then calls Delegate, whose error is that of StepCall. The call stays
+// open. Another Runner continues the session, from Rebuilder.ResumeOf with the Lease. Once
+// it has ended, a Runner whose Resume has it among Pending records the
+// result when StepCall is called again.
+func (r *Runner) StepCall(ctx context.Context, key string) error {
+	root := r.root()
+	step := root.session.Next()
+	i := slices.IndexFunc(step.Calls, func(c agent.PendingCall) bool { return c.Key == key })
+	if i < 0 {
+		return fmt.Errorf("session %s waits for no call %.100q", root.session.ID, key)
+	}
+	step.Calls = step.Calls[i : i+1]
+	ctx, cancel := root.timed(ctx)
+	defer cancel()
+	defer root.background.end()
+	return root.callAll(ctx, step)
+}
+
+// delegate begins the session of a sub-agent, or takes up the one that began, for another
+// Runner.
+func (r *run) delegate(ctx context.Context, inv *agent.Invocation, a *agent.Agent, prompt agent.Message) (*agent.Outcome, error) {
+	child := &run{tree: r.tree, up: r, agent: a, session: &agent.Session{}, parent: inv.Key, depth: r.session.Depth + 1}
+	if p := r.tree.takePending(inv.Key); p.Session != nil {
+		child.session = p.Session
+	}
+	out := &agent.Outcome{Status: agent.StatusFailed, Agent: a.Slug}
+	c := callOf(inv)
+	c.delegated = true
+	if !child.session.Running {
+		if c.delegating = child.prompt(ctx, prompt); c.delegating != nil {
+			return out, c.delegating
+		}
+	}
+	lease := r.Lease(ctx, inv)
+	lease.Shared = false               // see Runner.Shared: the caller is not there to be asked
+	lease.Rights = r.tree.lease.Rights // the others are those of Callers
+	c.delegating = r.tree.delegate(ctx, Delegation{Key: inv.Key, Session: child.session.ID, Agent: a.Slug, Source: a.Source, Depth: child.session.Depth, Lease: lease})
+	return out, c.delegating
+}
+
+// Left returns what is left of b after total was consumed. Times, depth and processes stay.
+func Left(b agent.Budget, total agent.TotalUsage) agent.Budget {
+	left, used := limitsOf(&b), consumed(&total)
+	for kind, n := range left {
+		if n != unlimited {
+			left[kind] = max(n-used[kind], 0)
+		}
+	}
+	setAmounts(&b, left)
+	return b
+}

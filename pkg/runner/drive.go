@@ -1,0 +1,479 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
+	"golang.org/x/sync/errgroup"
+)
+
+// run is one agent at work in one session: it does what Session.Next says.
+type run struct {
+	tree    *tree
+	up      *run // nil at the root
+	agent   *agent.Agent
+	session *agent.Session
+	accept  func(ctx context.Context, answer string) (string, error)
+	secrets *redact.Redactor
+	parent  string // Key of the call that this run answers
+	depth   int
+
+	tools  toolbox
+	warned map[string]bool
+	start  time.Time        // of the run
+	began  time.Time        // the same if the run is driven by Step, for its time limits
+	total  agent.TotalUsage // with all sub-agents; guarded by tree.mu
+	cause  error            // of the last EventFailure, as a caller wants it
+	end    *agent.Event     // of the run, once it ended
+
+	account    account
+	background background
+	inbox      *inbox
+	compacts   bool // the run only shortens the conversation
+	behalf     bool // see OnBehalf
+}
+
+// do is Run for one agent of the tree, and Resume if there is no prompt.
+func (r *run) do(ctx context.Context, prompt *agent.Message) (*agent.Outcome, error) {
+	r.start, r.began = r.tree.now(), time.Time{} // its time limits begin now
+	r.end, r.tools.known = nil, nil
+	ctx, cancel := r.begun(ctx, prompt != nil || r.compacts)
+	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r.open(stop)
+	defer r.background.end()
+	err := r.begin(ctx, prompt)
+	if err == nil && r.compacts {
+		err = r.compactAlone(ctx)
+	}
+	for err == nil && r.end == nil {
+		step := r.session.Next()
+		if d, ok := r.directed(step); ok {
+			err = r.follow(ctx, d)
+			continue
+		}
+		err = r.perform(ctx, step)
+	}
+	return r.outcome(err)
+}
+
+// insert adds a message of the user to the running conversation. An Event is
+// large: neither do nor ask has one in its own frame, which stays on the stack
+// while the model thinks.
+//
+//go:noinline
+func (r *run) insert(ctx context.Context, m agent.Message) error {
+	return r.emit(ctx, r.session.Inserted(m))
+}
+
+// begin opens or resumes the run. Calls that an earlier run left open are
+// answered before a new prompt.
+func (r *run) begin(ctx context.Context, prompt *agent.Message) error {
+	if r.tree.refused != nil {
+		return r.tree.refused
+	}
+	if r.tree.above > max(r.tree.maxDepth, 0) {
+		return fmt.Errorf("%w: agents are nested %d deep, counted over all processes", agent.ErrDepth, r.tree.maxDepth)
+	}
+	if err := r.checkContext(ctx, r.tree.currentContext()); err != nil {
+		return err
+	}
+	if prompt == nil {
+		if err := r.emit(ctx, append([]agent.Event{r.resumed()}, r.contextEvents()...)...); err != nil || !r.compacts {
+			return err
+		}
+	}
+	for len(r.session.OpenCalls()) > 0 {
+		if err := r.perform(ctx, r.session.Next()); err != nil {
+			return err
+		}
+	}
+	if prompt == nil {
+		return nil
+	}
+	return r.prompt(ctx, *prompt)
+}
+
+// resumed returns the event that resumes the run.
+func (r *run) resumed() agent.Event {
+	e := r.traced(r.session.Resumed(r.limits()))
+	e.Summary = r.compacts
+	if u := r.session.Unanswered(); u != (agent.Usage{}) {
+		r.tree.mu.Lock()
+		u = r.reserved(priced(r.agent.Provider, u), r.session.Size())
+		r.tree.mu.Unlock()
+		e.Usage = &u
+	}
+	return e
+}
+
+// prompt adds a user message, and opens the session if it is new.
+func (r *run) prompt(ctx context.Context, prompt agent.Message) error {
+	var events []agent.Event
+	if r.session.ID == "" {
+		events = r.session.Opened(r.agent, r.tree.newID(), r.parent, r.depth)
+	}
+	events = append(events, r.contextEvents()...)
+	return r.emit(ctx, append(events, r.traced(r.session.Prompted(prompt, r.limits())))...)
+}
+
+func (r *run) limits() agent.Limits {
+	limits := r.agent.Limits()
+	if r.accept != nil || r.agent.OutputSchema != nil {
+		limits.Answers = agent.MaxAnswers
+	}
+	return limits
+}
+
+// outcome is how the run ended; err is set if that could not be recorded.
+func (r *run) outcome(err error) (*agent.Outcome, error) {
+	r.tree.mu.Lock()
+	out := &agent.Outcome{Status: agent.StatusOf(err), Session: r.session.ID, Agent: r.agent.Slug,
+		Turns: r.session.RunTurns, Total: r.total.Clone(), Duration: r.tree.now().Sub(r.start)}
+	r.tree.mu.Unlock()
+	if m, ok := r.session.Answer(); ok && r.session.RunTurns > 0 {
+		out.Message, out.Answer = m, m.Text()
+	}
+	if r.end != nil {
+		out.Answer = r.end.Text
+		if err == nil {
+			out.Status, out.Reason = r.end.Status, r.end.Error
+		}
+	}
+	return out, redactError(r.secrets, err)
+}
+
+// perform does one step. The error is why the run ended without an answer.
+func (r *run) perform(ctx context.Context, step agent.Step) error {
+	switch step.Kind {
+	case agent.StepPrompt:
+		return nil
+	case agent.StepApply:
+		return r.apply(ctx, step)
+	}
+	if ctx.Err() != nil {
+		return r.fail(ctx, agent.Step{}, agent.ContextError(ctx), agent.Usage{})
+	}
+	switch step.Kind {
+	case agent.StepCalls:
+		return r.callAll(ctx, step)
+	case agent.StepAccept:
+		text, wrong := r.acceptable(ctx, step.Answer)
+		if ctx.Err() != nil { // it may be what is wrong
+			return r.fail(ctx, agent.Step{}, agent.ContextError(ctx), agent.Usage{})
+		}
+		return r.apply(ctx, r.session.Judged(text, wrong))
+	}
+	return r.ask(ctx, step)
+}
+
+// acceptable returns the text that counts as the answer, or what is wrong with it.
+func (r *run) acceptable(ctx context.Context, answer string) (string, error) {
+	var err error
+	if out := r.agent.OutputSchema; out != nil {
+		if answer, err = out.Accept(ctx, answer); err != nil {
+			return "", err
+		}
+	}
+	if r.accept != nil {
+		return r.accept(ctx, answer)
+	}
+	return answer, nil
+}
+
+// apply makes the events of step happen. The end of a run is on disk before it is
+// given away.
+func (r *run) apply(ctx context.Context, step agent.Step) error {
+	if err := r.emit(ctx, step.Events...); err != nil {
+		return err
+	}
+	if r.end == nil {
+		return nil
+	}
+	r.background.end()
+	if r.up == nil {
+		if err := r.sync(ctx); err != nil {
+			return err
+		}
+	}
+	if r.session.Failure != nil && r.cause != nil {
+		return r.cause
+	}
+	return step.Err
+}
+
+// fail records why the step failed, and what it has cost.
+//
+//go:noinline
+func (r *run) fail(ctx context.Context, step agent.Step, err error, usage agent.Usage) error {
+	e := r.session.Failed(step, err)
+	if usage != (agent.Usage{}) {
+		e.Usage = &usage
+	}
+	switch {
+	case step.Asked:
+		r.cause = err
+		r.warn("the conversation could not be shortened: " + err.Error())
+	case e.Summary:
+		r.warn("the conversation is near the limit of the model's context and could not be summed up: " + err.Error())
+	case e.Kind == agent.EventFailure:
+		r.cause = err
+	}
+	return r.emit(ctx, e)
+}
+
+func (r *run) ask(ctx context.Context, step agent.Step) error {
+	if err := r.prepare(ctx); err != nil {
+		return r.fail(ctx, agent.Step{}, err, agent.Usage{})
+	}
+	if err := r.missingTools(ctx); err != nil {
+		return r.fail(ctx, agent.Step{}, err, agent.Usage{})
+	}
+	if note := r.changedTools(step); note != "" {
+		r.warn(note)
+		return r.insert(ctx, agent.UserText("["+note+"]"))
+	}
+	if err := r.setUp(ctx, step); err != nil {
+		return err
+	}
+	settle, err := r.reserveRequest(ctx, step)
+	if err != nil {
+		return r.fail(ctx, step, err, agent.Usage{})
+	}
+	var usage agent.Usage
+	defer func() { settle(usage) }()
+	size := r.session.Size()
+	req := r.session.Request(step, *r.tools.system, r.tools.specs)
+	req.Trace = r.tree.requestTrace(req)
+	if out := r.agent.OutputSchema; out != nil && !req.Summary {
+		req.Output = out.Schema
+	}
+	req.Again = r.again
+	r.asking(req)
+	start := r.tree.now()
+	synced := r.syncMeanwhile(ctx)
+	resp, err := r.tree.gate.Generate(ctx, r.agent.Provider, req, r.depth, func(d agent.Delta) { r.delta(req, d) })
+	if syncErr := synced(); syncErr != nil {
+		return syncErr
+	}
+	usage = usageOf(resp, err)
+	if err != nil && usage.Unpriced() > 0 {
+		r.tree.mu.Lock()
+		usage = r.reserved(usage, size)
+		r.tree.mu.Unlock()
+	}
+	return r.answered(ctx, step, resp, usage, err, start)
+}
+
+// asking shows that a request is made.
+//
+//go:noinline
+func (r *run) asking(req *agent.Request) {
+	r.observe(agent.Event{Kind: agent.EventRequest, Turn: req.Turn, Tools: len(req.Tools), Model: r.agent.Model, Flavor: r.agent.Flavor, Summary: req.Summary})
+}
+
+func (r *run) answered(ctx context.Context, step agent.Step, resp *agent.Response, usage agent.Usage, err error, start time.Time) error {
+	var spent *budgetError // between two attempts
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return r.fail(ctx, step, agent.ContextError(ctx), usage)
+	case err != nil && step.Kind == agent.StepSummary:
+		return r.fail(ctx, step, err, usage)
+	case err != nil && errors.As(err, &spent):
+		return r.fail(ctx, step, spent, usage)
+	case err != nil:
+		return r.fail(ctx, step, fmt.Errorf("ask model %s: %w", cmp.Or(r.agent.Model, "of "+r.agent.Slug), err), usage)
+	}
+	e := r.session.Answered(step, resp)
+	if e.Kind == agent.EventAnswer {
+		agent.Restate(e.Message.Calls, r.tools.specs)
+	}
+	if e.Kind == agent.EventFailure {
+		return r.fail(ctx, step, errors.New(e.Error), usage)
+	}
+	e.Millis = r.tree.now().Sub(start).Milliseconds()
+	return r.emit(ctx, e)
+}
+
+func (r *run) delta(req *agent.Request, d agent.Delta) {
+	e := agent.Event{Turn: req.Turn, Text: d.Text}
+	switch d.Kind {
+	case agent.DeltaText:
+		e.Kind = agent.EventText
+	case agent.DeltaReasoning:
+		e.Kind = agent.EventReasoning
+	case agent.DeltaRetry:
+		e.Kind, e.Text, e.Error = agent.EventRetry, "", d.Text
+		e.Attempt, e.Millis = d.Attempt, d.Wait.Milliseconds()
+	}
+	if e.Kind != "" && (e.Kind == agent.EventRetry || !req.Summary) {
+		r.observe(e)
+	}
+}
+
+// callAll answers the calls of step: result i belongs to call i. Those that
+// cannot be run, or whose agent had ended, are answered first, in their order. The others run at the same
+// time, up to the agent's limit, and no failure of one touches another. Only a
+// failing journal is an error.
+func (r *run) callAll(ctx context.Context, step agent.Step) error {
+	if len(r.tools.byName) == 0 {
+		if err := r.refreshTools(ctx); err != nil {
+			return r.fail(ctx, agent.Step{}, err, agent.Usage{})
+		}
+	}
+	var g errgroup.Group
+	var list []agent.PendingCall
+	for _, c := range step.Calls {
+		e, over := r.session.Refuse(c, r.tools.specs)
+		if over && !c.Started {
+			if why := r.hidden(ctx, c.Name); why != nil {
+				e = r.session.CallEnded(c, agent.Result{}, why)
+			}
+		}
+		if !over {
+			e, over = r.endedBefore(c)
+		}
+		if !over {
+			list = append(list, c)
+		} else if err := r.emit(ctx, e); err != nil {
+			return err
+		}
+	}
+	calls, stop := context.WithCancel(ctx)
+	defer stop()
+	g.SetLimit(cmp.Or(r.agent.MaxParallelTools, agent.DefaultMaxParallelTools))
+	for _, c := range list {
+		g.Go(func() error {
+			err := r.tree.guard(func() error { return r.call(calls, c) })
+			if err != nil {
+				stop() // nothing may happen that cannot be recorded
+			}
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// call runs one call. Whatever goes wrong with the tool becomes the result.
+func (r *run) call(ctx context.Context, c agent.PendingCall) error {
+	tool := r.tools.byName[r.tools.specs[agent.ToolIndex(r.tools.specs, c.Name)].Name]
+	k := &call{run: r}
+	inv := &k.inv
+	r.session.Invoke(inv, c, tool.Spec())
+	inv.Trace = r.tree.callTrace(r.tree.root.session.ID, inv.Key)
+	inv.Host, inv.Level, inv.Context = k, r.tree.above+r.depth, r.tree.currentContext()
+	if inv.Spec.Channel > 0 {
+		ctx, k.stop = context.WithCancelCause(ctx)
+		defer k.stop(nil)
+	}
+	return r.tree.gate.Call(ctx, tool, inv, func(e agent.Event) error {
+		if err := r.emit(ctx, e); err != nil || e.Kind != agent.EventCallStarted || inv.Spec.IsAgent() {
+			return err // of a sub-agent, nothing happens but what is recorded on its own
+		}
+		return r.syncStart(ctx, e.Key, &inv.Spec)
+	})
+}
+
+// Progress implements agent.Host.
+func (r *run) Progress(inv *agent.Invocation, text string) {
+	e := inv.Event(agent.EventProgress)
+	e.N, e.Text = 0, text
+	r.observe(e)
+}
+
+// Run implements agent.Host.
+func (r *run) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent, prompt agent.Message) (*agent.Outcome, error) {
+	if r.levels() < 1 {
+		return &agent.Outcome{Status: agent.StatusLimit, Agent: a.Slug}, r.errDepth()
+	}
+	if r.tree.delegate != nil && r.up == nil && inv.Spec.Agent != "" { // a program that calls agents waits for them
+		return r.delegate(ctx, inv, a, prompt)
+	}
+	child := &run{tree: r.tree, up: r, agent: a, session: &agent.Session{}, parent: inv.Key, depth: r.depth + 1}
+	if inv.Spec.Agent != "" {
+		if p := r.tree.takePending(inv.Key); p.Session != nil {
+			child.session, child.total = p.Session, p.Total.Clone()
+			return child.resume(ctx, prompt)
+		}
+	}
+	return child.do(ctx, &prompt)
+}
+
+// takePending is the session that an earlier process left for the call key.
+func (t *tree) takePending(key string) PendingSession {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.pending[key]
+	delete(t.pending, key)
+	return p
+}
+
+// resume finishes the session of a sub-agent that an earlier process began.
+func (r *run) resume(ctx context.Context, prompt agent.Message) (*agent.Outcome, error) {
+	if r.session.Running {
+		return r.do(ctx, nil)
+	}
+	return r.do(ctx, &prompt) // its prompt was not recorded
+}
+
+// endedBefore returns the end of a call whose agent ended in an earlier process, in this
+// one or in another: only the result was not recorded. ok is false for other calls.
+func (r *run) endedBefore(c agent.PendingCall) (e agent.Event, ok bool) {
+	t := r.tree
+	t.mu.Lock()
+	p := t.pending[c.Key]
+	ok = p.Session != nil && p.Session.Ended != ""
+	if ok {
+		delete(t.pending, c.Key)
+	}
+	t.mu.Unlock()
+	if !ok {
+		return agent.Event{}, false
+	}
+	s := p.Session
+	out := &agent.Outcome{Status: s.Ended, Agent: s.Agent, Reason: s.Closing}
+	if m, ok := s.Answer(); ok {
+		out.Message, out.Answer = m, m.Text()
+		if n := len(p.Events); n > 0 { // what counts of the message
+			out.Answer = cmp.Or(p.Events[n-1].Text, out.Answer)
+		}
+	}
+	var err error
+	if s.Ended != agent.StatusOK && s.Ended != agent.StatusPartial {
+		why := fmt.Sprintf("it had ended without an answer (%s)", s.Ended)
+		if n := len(p.Events); n > 0 {
+			why = cmp.Or(p.Events[n-1].Error, why)
+		}
+		err = &agent.EndError{Status: s.Ended, Text: why}
+	}
+	result, err := t.gate.limit(agent.AnswerOf(out, err))
+	return r.session.CallEnded(c, result, err), true
+}
+
+// SessionState implements agent.Host.
+func (r *run) SessionState() agent.State {
+	r.tree.mu.Lock()
+	defer r.tree.mu.Unlock()
+	s := r.session.State
+	s.Calls = slices.Clone(s.Calls)
+	return s
+}
+
+// warn reports something once.
+func (r *run) warn(text string) {
+	if r.warned[text] {
+		return
+	}
+	if r.warned == nil {
+		r.warned = map[string]bool{}
+	}
+	r.warned[text] = true
+	r.observe(agent.Event{Kind: agent.EventWarning, Text: text})
+}
