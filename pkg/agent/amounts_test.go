@@ -35,3 +35,12 @@ func TestAmountsAreSetByName(t *testing.T) {
 		t.Errorf("all amounts are %q, want %q", got, want)
 	}
 }
+
+// TestAmountsInDollarsAreLimited: 64 bytes, of which four are the exponent.
+func TestAmountsInDollarsAreLimited(t *testing.T) {
+	for text, ok := range map[string]bool{"0." + strings.Repeat("0", 61) + "1": true, "0." + strings.Repeat("0", 62) + "1": false, "1e-08": true, "1e-008": false, "1E+09": true, "1e8": true, "e5": false, "1e": false} {
+		if _, err := ParseMoney(text); (err == nil) != ok {
+			t.Errorf("ParseMoney(%s): %v", text, err)
+		}
+	}
+}

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
-
-	"github.com/agents-exe/agents/pkg/leaf/redact"
 )
 
 // unwritable are rights that cannot be sent.
@@ -105,82 +103,5 @@ func TestCallsOfAChildAreJudgedAtTheirPath(t *testing.T) {
 	}
 	if got := len(p.path); got != 4 || p.path[0] != "root" || p.path[1] != "x" || p.path[3] != "z" {
 		t.Errorf("the path is %q", p.path)
-	}
-}
-
-// commanding is a tool that tells what it executes.
-type commanding struct{ toolOf }
-
-func (commanding) Command(*Invocation) ([]string, string) { return []string{"prog"}, "sha256:x" }
-
-// TestTheGateOfARunIsThatOfItsRunner.
-func TestTheGateOfARunIsThatOfItsRunner(t *testing.T) {
-	for _, journalled := range []bool{false, true} {
-		tool := commanding{func() (Result, error) { return Result{}, nil }}
-		var shown []Event
-		r := &Runner{Agent: &Agent{Provider: &answersOf{said("", Usage{}, ToolCall{Name: "t", Args: "{}"}), said("done", Usage{})}, Toolsets: []Toolset{ToolList{tool}}}, Observe: func(e Event) { shown = append(shown, e) }}
-		if journalled {
-			r.Journal = &kept{}
-		}
-		if _, err := r.Run(t.Context(), UserText("go")); err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range shown {
-			if e.Kind == EventCallStarted && (len(e.Argv) > 0) != journalled {
-				t.Errorf("with a journal: %t: the start has the command %q", journalled, e.Argv)
-			}
-			if has := e.Total != nil; has != (e.Kind == EventEnd) {
-				t.Errorf("the event %s has a total: %t", e.Kind, has)
-			}
-		}
-	}
-	ask := func(context.Context, *Invocation, Verdict) Verdict { return Verdict{Rule: "own"} }
-	person := func(context.Context, Event) (json.RawMessage, error) { return json.RawMessage(`"allow"`), nil }
-	for _, tt := range []struct {
-		r    *Runner
-		rule string
-		asks bool
-	}{{&Runner{}, "", false}, {&Runner{Ask: ask}, "own", true}, {&Runner{Person: person}, "", true}, {&Runner{Ask: ask, Person: person}, "own", true}} {
-		tt.r.Agent, tt.r.Lease.Path = &Agent{}, []string{"above"}
-		g := &tt.r.root().tree.gate
-		if (g.Ask != nil) != tt.asks || g.Redact != nil {
-			t.Errorf("%+v: the gate asks: %t, redacts: %t", tt, g.Ask != nil, g.Redact != nil)
-		} else if tt.asks {
-			inv := &Invocation{Host: tt.r.root(), run: tt.r.root()}
-			if v := g.Ask(t.Context(), inv, Verdict{Decision: AskPerson}); v.Rule != tt.rule || tt.rule == "" && v.Decision != Allow {
-				t.Errorf("%+v: the answer is %+v", tt, v)
-			}
-		}
-	}
-	secrets := &redact.Redactor{}
-	if g := &(&Runner{Agent: &Agent{}, Secrets: secrets}).root().tree.gate; g.Redact == nil {
-		t.Error("the gate of a run with secrets does not redact")
-	}
-	if Redact(nil, nil) != nil || Redact(secrets, nil) != nil || Redact(nil, func(Event) {}) == nil || Redact(secrets, func(Event) {}) == nil {
-		t.Error("an observer is there without need, or missing")
-	}
-}
-
-// TestAQuestionAsAForm of MCP servers and of agents.
-func TestAQuestionAsAForm(t *testing.T) {
-	for _, tt := range []struct {
-		e           Event
-		asker, form string
-	}{
-		{Event{What: "elicit", Tool: "srv", Path: []string{"a", "b"}, Schema: json.RawMessage(`{"x":1}`)}, "srv of agent a > b", `{"x":1}`}, {Event{What: "elicit", Path: []string{"a"}}, "agent a", ""}, {Event{What: "ask", Tool: "t", Path: []string{"a"}, Schema: json.RawMessage("1")}, "agent a", `{"properties":{"answer":{"type":"string"}},"required":["answer"],"type":"object"}`},
-		{Event{What: "ask", Path: []string{"a"}, Choices: []string{"y", "n"}}, "agent a", `{"properties":{"answer":{"enum":["y","n"],"type":"string"}},"required":["answer"],"type":"object"}`},
-	} {
-		if tt.e.Asker() != tt.asker || string(tt.e.Form()) != tt.form {
-			t.Errorf("%+v: %q asks with %s", tt.e, tt.e.Asker(), tt.e.Form())
-		}
-	}
-	for _, tt := range []struct{ what, action, content, want string }{
-		{"elicit", "accept", `{"x":1}`, `{"action":"accept","content":{"x":1}}`}, {"elicit", "decline", "", `{"action":"decline"}`},
-		{"ask", "accept", `{"answer":"y"}`, `"y"`}, {"ask", "decline", `{"answer":"y"}`, ""}, {"ask", "accept", `{}`, ""}, {"ask", "accept", `[`, ""}, {"ask", "accept", `["y"]`, ""}, {"ask", "cancel", ``, ""},
-	} {
-		got, err := (&Event{What: tt.what}).Filled(tt.action, json.RawMessage(tt.content))
-		if string(got) != tt.want || (err == ErrNobody) != (tt.want == "") {
-			t.Errorf("%+v: %s, %v", tt, got, err)
-		}
 	}
 }
