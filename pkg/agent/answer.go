@@ -39,7 +39,7 @@ func AnswerOf(out *Outcome, err error) (Result, error) {
 func likeOutcome(text string) bool {
 	const longest = 200 // bytes of the word with what a model does not see
 	begin := strings.IndexFunc(text, unicode.IsLetter)
-	if begin < 0 || strings.IndexFunc(text[:begin], bracket) < 0 {
+	if begin < 0 || !strings.ContainsFunc(text[:begin], bracket) {
 		return false
 	}
 	rest := strings.Map(func(r rune) rune {
@@ -59,7 +59,7 @@ func bracket(r rune) bool { return unicode.In(r, unicode.Ps, unicode.Pe) }
 
 // printable reports whether a name that another process sends can be shown on one line.
 func printable(name string) bool {
-	return len(name) <= maxName && strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) < 0
+	return len(name) <= maxName && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar })
 }
 
 // An outcomeError is the error of a call; its text begins with how the run ended.

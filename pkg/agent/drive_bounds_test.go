@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -131,6 +134,98 @@ func TestACallOfAHiddenToolSaysHowToGetIt(t *testing.T) {
 					t.Errorf("%s, %q: the result is %q, want %q", name, state, result.Text(), want)
 				}
 			}
+		}
+	}
+}
+
+// TestACallCountsOnceWhileItRuns: the last two of a budget run at the same time.
+func TestACallCountsOnceWhileItRuns(t *testing.T) {
+	var once sync.Once
+	over := make(chan struct{})
+	running := atomic.Int32{}
+	tool := toolOf(func() (Result, error) {
+		if running.Add(1) == 2 {
+			once.Do(func() { close(over) })
+		}
+		<-over
+		return Result{}, nil
+	})
+	model := &answersOf{said("", Usage{}, ToolCall{Name: "t", Args: "{}"}, ToolCall{Name: "t", Args: "{}"}), said("done", Usage{})}
+	a := &Agent{Provider: model, Toolsets: []Toolset{ToolList{tool}}, Budget: Budget{Calls: ptr[int64](2)}}
+	r := &Runner{Agent: a, Observe: func(e Event) {
+		if e.Kind == EventCallEnded && e.Result.Failed {
+			t.Errorf("a call failed: %s", e.Result.Text())
+			once.Do(func() { close(over) })
+		}
+	}}
+	if _, err := r.Run(t.Context(), UserText("go")); err != nil {
+		t.Error(err)
+	}
+}
+
+// delegating is a tool that has a program make the agent's calls.
+type delegating struct{ toolOf }
+
+func (delegating) Spec() ToolSpec { return ToolSpec{Name: "program"} }
+func (delegating) Call(ctx context.Context, inv *Invocation) (Result, error) {
+	p := &answersOf{said("", Usage{}, ToolCall{Name: "t", Args: "{}"}), said("done", Usage{})}
+	_, err := inv.OnBehalf(ctx, Behalf{Model: "m", Provider: p, Offers: func(s ToolSpec) bool { return s.Name == "t" }}, UserText("go"))
+	return Result{}, err
+}
+
+// TestAProgramThatCallsIsNoRunningCall, so that its calls can run.
+func TestAProgramThatCallsIsNoRunningCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ran := false
+		tool := toolOf(func() (Result, error) { ran = true; return Result{}, nil })
+		model := &answersOf{said("", Usage{}, ToolCall{Name: "program", Args: "{}"}), said("done", Usage{})}
+		r := &Runner{Agent: &Agent{Provider: model, Toolsets: []Toolset{ToolList{tool, delegating{}}}}, MaxProcesses: 1}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := r.Run(ctx, UserText("go")); err != nil || !ran {
+			t.Errorf("%v, its call ran: %t", err, ran)
+		}
+	})
+}
+
+// breaking is a model whose second request fails.
+type breaking struct {
+	answersOf
+	usage Usage
+}
+
+func (b *breaking) Generate(ctx context.Context, req *Request, delta func(Delta)) (*Response, error) {
+	if len(b.answersOf) == 0 {
+		return nil, &ModelError{Message: "broke", Usage: b.usage}
+	}
+	return b.answersOf.Generate(ctx, req, delta)
+}
+
+// TestAFailedRequestReservesIfItsPriceIsNotKnown.
+func TestAFailedRequestReservesIfItsPriceIsNotKnown(t *testing.T) {
+	for priced, want := range map[int]bool{0: true, 1: false} {
+		usage := Usage{Requests: 1, InputTokens: 10, OutputTokens: 10, Priced: priced}
+		p := &breaking{answersOf{said("", usage, ToolCall{Name: "t", Args: "{}"})}, Usage{Requests: 1, InputTokens: 1, Priced: priced}}
+		a := &Agent{Provider: p, Budget: Budget{Turns: ptr[int64](50)}, Toolsets: []Toolset{ToolList{toolOf(func() (Result, error) { return Result{}, nil })}}}
+		out, err := (&Runner{Agent: a}).Run(t.Context(), UserText("go"))
+		if got := out.Total.Usage.ReservedTokens > 0; err == nil || got != want {
+			t.Errorf("priced: %d: %+v, %v", priced, out.Total.Usage, err)
+		}
+	}
+}
+
+// TestWhatARunAddsToItsEvents: totals to those that say how far it came, and the context to a
+// compaction.
+func TestWhatARunAddsToItsEvents(t *testing.T) {
+	for _, tt := range []struct {
+		e              Event
+		total, context bool
+	}{{Event{Kind: EventCompaction}, true, true}, {Event{Kind: EventResume}, true, false}, {Event{Kind: EventEnd}, true, false}, {Event{Kind: EventMessage}, false, false}, {Event{Kind: EventMessage, Input: true}, true, false}, {Event{Kind: EventAnswer}, false, false}} {
+		tr := newTree(Lease{})
+		tr.shared = []byte("1")
+		r := &run{tree: tr, agent: &Agent{Slug: "a"}, session: &Session{}}
+		if r.fill(&tt.e); (tt.e.Total != nil) != tt.total || (tt.e.Context != nil) != tt.context || tt.e.Agent != "a" {
+			t.Errorf("%+v", tt.e)
 		}
 	}
 }

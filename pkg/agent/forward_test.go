@@ -119,6 +119,7 @@ func TestWhatAChildMaySend(t *testing.T) {
 		"below no session":               {childBegins("d", "z.1.1", 1), "did not make"},
 		"below another call":             {childBegins("d", "other.1.1", 1), "did not make"},
 		"a call with another key":        {childStarts("b", "c.1.1"), "has the key"},
+		"the first with another key":     {childEnds("a", "c.1.2"), "has the key"},
 		"a call that is not there":       {childStarts("z", "c.1.3"), "no call z is open"},
 		"what cannot follow":             {childPrompt(), "have no result"},
 		"an impossible usage":            {Event{Kind: EventFailure, Session: "c", Usage: &Usage{InputTokens: -1}}, "not possible"},
@@ -353,8 +354,11 @@ func TestTheNextProcessOfACallContinuesItsSessions(t *testing.T) {
 		if len(events) != 6 || spent["c"].Usage.Requests != 2 || len(spent) != 2 {
 			t.Fatalf("the history is %d events, %v", len(events), spent)
 		}
-		for _, e := range events {
+		for i, e := range events {
 			want := childBegins("c", "", 0)
+			if i >= 4 != (e.Session == "d") {
+				t.Errorf("event %d is of %s", i, e.Session)
+			}
 			if e.Session == "d" {
 				want = childBegins("d", "c.1.1", 1)
 			}

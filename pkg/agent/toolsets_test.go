@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +35,61 @@ func TestChangedToolsAreNoted(t *testing.T) {
 		}
 		if known := slices.EqualFunc(r.tools.known, specs(tt.now), sameSpec); known != (tt.step == StepModel) {
 			t.Errorf("%+v: they are known: %t", tt, known)
+		}
+	}
+}
+
+// telling is a toolset with a text for the system prompt.
+type telling struct {
+	text string
+	err  error
+}
+
+func (telling) Tools(context.Context) ([]Tool, error)                 { return nil, nil }
+func (t telling) Instructions(context.Context) (string, error)        { return t.text, t.err }
+func (telling) Hidden(_ context.Context, _ *State, name string) error { return nil }
+
+// TestToolsetsCompleteTheSystemPrompt, if they have something to say.
+func TestToolsetsCompleteTheSystemPrompt(t *testing.T) {
+	broken := errors.New("broken")
+	for _, tt := range []struct {
+		system string
+		list   []Toolset
+		want   string
+	}{
+		{"s", nil, "s"}, {"s", []Toolset{telling{" a ", nil}, ToolList{}, telling{"b", nil}}, "s\n\na\n\nb"}, {"", []Toolset{telling{"a", nil}}, "a"}, {"s", []Toolset{telling{"a", broken}, telling{" ", nil}, telling{"", broken}}, "s"},
+	} {
+		r := &run{agent: &Agent{System: tt.system, Toolsets: tt.list}}
+		if err := r.instruct(t.Context()); err != nil || *r.tools.system != tt.want {
+			t.Errorf("the system prompt is %q, %v, want %q", *r.tools.system, err, tt.want)
+		}
+	}
+}
+
+// TestRequiredToolsAreThereWhenARunBegins, or known to a toolset.
+func TestRequiredToolsAreThereWhenARunBegins(t *testing.T) {
+	from := func(names ...string) (list []ToolSpec) {
+		for _, name := range names {
+			list = append(list, ToolSpec{Name: name, Source: "src-" + name})
+		}
+		return list
+	}
+	for name, tt := range map[string]struct {
+		required     []string
+		specs, asked []ToolSpec
+		want         string
+	}{
+		"none":          {},
+		"there":         {required: []string{"a"}, specs: from("a")},
+		"no tools":      {required: []string{"a"}, want: "requires a, which no source offers; it has no tools"},
+		"others":        {required: []string{"a", "b", "c"}, specs: from("b", "d"), want: "requires a and c, which no source offers; its tools are from src-b, src-d"},
+		"hidden":        {required: []string{"h"}},
+		"in a long run": {required: []string{"a"}, asked: from("a")},
+	} {
+		r := &run{agent: &Agent{RequiredTools: tt.required, Toolsets: []Toolset{hiding{}}}, session: &Session{}}
+		r.tools.specs, r.tools.asked = tt.specs, tt.asked
+		if err := r.missingTools(t.Context()); (err == nil) != (tt.want == "") || err != nil && (!errors.Is(err, ErrTools) || !strings.HasSuffix(err.Error(), tt.want)) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}
 }

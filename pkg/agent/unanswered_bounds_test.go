@@ -86,6 +86,7 @@ func TestASessionWaitsForARequest(t *testing.T) {
 		"it waits":               {func(*Session) {}, true},
 		"no run":                 {func(s *Session) { s.Running = false }, false},
 		"it failed":              {func(s *Session) { s.Failure = &Failure{} }, false},
+		"it was too long":        {func(s *Session) { *s = *long(40, 390); s.Setup.Digest, s.Failure = "d", &Failure{TooLong: true} }, false},
 		"no request was made":    {func(s *Session) { s.Setup.Digest = "" }, false},
 		"it was answered":        {func(s *Session) { s.add(Message{Role: RoleAssistant}) }, false},
 		"it waits for a summary": {func(s *Session) { *s = *long(40, 390); s.Setup.Digest, s.Limits.ContextTokens = "d", 1000 }, true},

@@ -101,11 +101,11 @@ func TestTotalsDivideWhatWasConsumed(t *testing.T) {
 	for _, e := range []Event{
 		{Kind: EventAnswer, Agent: "a"}, {Kind: EventCallEnded, Tool: "t"}, {Kind: EventMessage, Agent: "a", Usage: &Usage{Requests: 9}},
 		{Kind: EventAnswer, Agent: "a", Usage: &Usage{Requests: 1}}, {Kind: EventFailure, Agent: "b", Usage: &Usage{Requests: 2}}, {Kind: EventCallStarted, Tool: "t"},
-		{Kind: EventCallEnded, Tool: "t", Millis: 5, Result: &ToolResult{Parts: []Part{Text("ab")}}}, {Kind: EventCallEnded, Tool: "t", Millis: 1, Result: &ToolResult{Failed: true}},
+		{Kind: EventCallEnded, Tool: "t", Millis: 5, Result: &ToolResult{Parts: []Part{Text("ab")}}}, {Kind: EventCallEnded, Tool: "t", Millis: 1, Result: &ToolResult{Failed: true}}, {Kind: EventCallEnded, Tool: "t", Result: &ToolResult{}},
 	} {
 		total.Note(&e)
 	}
-	want := TotalUsage{Usage: Usage{Requests: 3}, Calls: 1, Agents: map[string]Usage{"a": {Requests: 1}, "b": {Requests: 2}}, Tools: map[string]ToolUsage{"t": {Calls: 2, Failed: 1, OutputBytes: 2, Millis: 6}}}
+	want := TotalUsage{Usage: Usage{Requests: 3}, Calls: 1, Agents: map[string]Usage{"a": {Requests: 1}, "b": {Requests: 2}}, Tools: map[string]ToolUsage{"t": {Calls: 3, Failed: 1, OutputBytes: 2, Millis: 6}}}
 	if diff := cmp.Diff(want, total); diff != "" {
 		t.Error(diff)
 	}
@@ -115,7 +115,7 @@ func TestTotalsDivideWhatWasConsumed(t *testing.T) {
 		}
 	}
 	twice := total.Add(total)
-	if twice.Tools["t"] != (ToolUsage{4, 2, 4, 12}) || twice.Agents["b"].Requests != 4 || total.Agents["b"].Requests != 2 {
+	if twice.Tools["t"] != (ToolUsage{6, 2, 4, 12}) || twice.Agents["b"].Requests != 4 || total.Agents["b"].Requests != 2 {
 		t.Errorf("twice the total is %+v", twice)
 	}
 }
