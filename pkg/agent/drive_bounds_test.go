@@ -164,7 +164,7 @@ func TestACallCountsOnceWhileItRuns(t *testing.T) {
 }
 
 // delegating is a tool that has a program make the agent's calls.
-type delegating struct{ toolOf }
+type delegating struct{}
 
 func (delegating) Spec() ToolSpec { return ToolSpec{Name: "program"} }
 func (delegating) Call(ctx context.Context, inv *Invocation) (Result, error) {
