@@ -41,7 +41,7 @@ func AnswerOf(out *Outcome, err error) (Result, error) {
 func likeOutcome(text string) bool {
 	const longest = 200 // bytes of the word with what a model does not see
 	begin := strings.IndexFunc(text, unicode.IsLetter)
-	if begin < 0 || strings.IndexFunc(text[:begin], bracket) < 0 {
+	if begin < 0 || !strings.ContainsFunc(text[:begin], bracket) {
 		return false
 	}
 	rest := strings.Map(func(r rune) rune {

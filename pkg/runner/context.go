@@ -147,7 +147,9 @@ func mergeValue(now, before, after any) any {
 		}
 	}
 	for name, value := range a {
-		if old, had := b[name]; !had || !reflect.DeepEqual(old, value) {
+		if old, had := b[name]; !had {
+			out[name] = value
+		} else if !reflect.DeepEqual(old, value) {
 			out[name] = mergeValue(n[name], old, value)
 		}
 	}

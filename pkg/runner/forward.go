@@ -16,7 +16,7 @@ import (
 
 // printable reports whether a name that another process sends can be shown on one line.
 func printable(name string) bool {
-	return len(name) <= agent.MaxName && strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) < 0
+	return len(name) <= agent.MaxName && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar })
 }
 
 // A remote is the session of an agent that another process runs for a call. It takes

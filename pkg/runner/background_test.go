@@ -1,0 +1,89 @@
+package runner
+
+import (
+	"context"
+	"github.com/agents-exe/agents/pkg/agent"
+	"testing"
+	"testing/synctest"
+)
+
+// TestOutsideARunNothingIsStartedOrKept.
+func TestOutsideARunNothingIsStartedOrKept(t *testing.T) {
+	none := &agent.Invocation{}
+	if none.Background(t.Context(), func(context.Context) string { panic("started") }) == nil {
+		t.Error("something was started")
+	}
+	made := 0
+	count := func() any { made++; return made }
+	if a, b := none.State("k", count), none.State("k", count); a == b {
+		t.Error("state is kept")
+	}
+	none.AwaitNotice(t.Context())
+}
+
+// TestStateIsKeptUntilTheRunEnds, by its key.
+func TestStateIsKeptUntilTheRunEnds(t *testing.T) {
+	r := &run{tree: &tree{}}
+	inv := &agent.Invocation{Host: r}
+	made := 0
+	count := func() any { made++; return made }
+	for _, tt := range []struct {
+		key  string
+		want int
+	}{{"a", 1}, {"b", 2}, {"a", 1}, {"b", 2}} {
+		if got := inv.State(tt.key, count); got != tt.want {
+			t.Errorf("State(%s) = %v, want %d", tt.key, got, tt.want)
+		}
+	}
+	if r.background.end(); inv.State("a", count) != 3 {
+		t.Error("state is kept after the end")
+	}
+}
+
+// TestNoticesWaitForTheModel: in their order, none that is empty, and none from after the end.
+func TestNoticesWaitForTheModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &run{tree: &tree{}}
+	inv := &agent.Invocation{Host: r}
+		b := &r.background
+		next := func(kind agent.StepKind, want string) {
+			t.Helper()
+			if m, ok := b.notice(agent.Step{Kind: kind}); ok != (want != "") || m.Text() != want {
+				t.Errorf("the notice is %q (%t), want %q", m.Text(), ok, want)
+			}
+		}
+		awaited := 0
+		await := func() {
+			go func() { inv.AwaitNotice(t.Context()); awaited++ }()
+			synctest.Wait()
+		}
+		await()
+		await()
+		next(agent.StepModel, "")
+		for _, text := range []string{"", "one", "two"} {
+			if err := inv.Background(t.Context(), func(context.Context) string { return text }); err != nil {
+				t.Error(err)
+			}
+			if synctest.Wait(); (awaited == 0) != (text == "") {
+				t.Errorf("after the notice %q, %d no longer wait", text, awaited)
+			}
+		}
+		if await(); awaited != 3 {
+			t.Errorf("%d have a notice, want 3", awaited)
+		}
+		for _, kind := range []agent.StepKind{agent.StepPrompt, agent.StepApply, agent.StepSummary, agent.StepCalls, agent.StepAccept} {
+			next(kind, "")
+		}
+		next(agent.StepModel, "one")
+		next(agent.StepModel, "two")
+		next(agent.StepModel, "")
+		if err := inv.Background(t.Context(), func(ctx context.Context) string { <-ctx.Done(); return "late" }); err != nil {
+			t.Error(err)
+		}
+		b.end()
+		next(agent.StepModel, "")
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		inv.AwaitNotice(ended)
+	})
+}
