@@ -17,9 +17,9 @@ func ptr[T any](v T) *T { return &v }
 
 // spender is a run of an agent with a budget, below up, which has consumed total.
 func spender(up *run, t *tree, slug string, b agent.Budget, total agent.TotalUsage) *run {
-	r := &run{tree: t, up: up, agent: &agent.Agent{Slug: slug, Budget: b}, session: &agent.Session{}, total: total}
+	r := &run{node: node{tree: t, agent: &agent.Agent{Slug: slug, Budget: b}, session: &agent.Session{}, total: total}}
 	if up != nil {
-		r.depth = up.depth + 1
+		r.up, r.depth = &up.node, up.depth+1
 	}
 	r.openAccount()
 	return r
@@ -27,6 +27,11 @@ func spender(up *run, t *tree, slug string, b agent.Budget, total agent.TotalUsa
 
 func newTree(lease agent.Lease) *tree {
 	return &tree{lease: lease, now: time.Now, maxDepth: agent.DefaultMaxDepth, inboxes: &inboxes{}, remotes: map[string]*remote{}}
+}
+
+// away is the agent of another process that answers the call with a key.
+func (r *run) away(key string) *remote {
+	return &remote{node: r.below(&agent.Agent{Slug: "x"}, key), callKey: key}
 }
 
 var all = agent.Budget{USD: ptr(10 * agent.Dollar), InputTokens: ptr[int64](1000), OutputTokens: ptr[int64](100), Turns: ptr[int64](5), Calls: ptr[int64](7)}
@@ -117,7 +122,8 @@ func TestARequestFitsBesideThoseInProgress(t *testing.T) {
 		release := func() {}
 		if tt.asking {
 			var err error
-			if release, err = own.reserve(t.Context(), 100, func() error { return nil }); err != nil {
+			own.session.Tokens = 100
+			if release, err = own.reserve(t.Context(), agent.Event{}, func() error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -133,7 +139,7 @@ func TestARequestFitsBesideThoseInProgress(t *testing.T) {
 	}
 	tr := newTree(agent.Lease{})
 	r := spender(nil, tr, "root", all, agent.TotalUsage{})
-	first, err := r.reserve(t.Context(), 1, func() error { return nil })
+	first, err := r.reserve(t.Context(), agent.Event{}, func() error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,12 +147,12 @@ func TestARequestFitsBesideThoseInProgress(t *testing.T) {
 	cancel()
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	if _, err := r.reserve(ctx, 1, func() error { return nil }); !errors.Is(err, context.Canceled) {
+	if _, err := r.reserve(ctx, agent.Event{}, func() error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("reserve = %v, want a canceled wait", err)
 	}
 	r.account.known = true
 	enough := errors.New("enough")
-	if _, err := r.reserve(t.Context(), 1, func() error { return enough }); err != enough {
+	if _, err := r.reserve(t.Context(), agent.Event{}, func() error { return enough }); err != enough {
 		t.Errorf("reserve = %v, want %v", err, enough)
 	}
 	first()
@@ -302,15 +308,18 @@ func TestASharedReservationIsMadeForWhatIsLimited(t *testing.T) {
 		tr := newTree(agent.Lease{})
 		tr.root = spender(nil, tr, "root", tt.budget, agent.TotalUsage{})
 		tr.root.session.Tokens = 10
-		tr.remotes["c"] = &remote{session: &agent.Session{}}
-		tr.remotes["c"].session.Tokens = 70
+		asks := &tr.root.node
+		if tt.session == "c" {
+			asks = &tr.root.away("c").node
+			asks.session.Tokens = 70
+		}
 		asked := 0
 		tr.reserveShared = func(_ context.Context, e agent.Event) (left, total agent.Budget, err error) {
 			asked = e.Usage.InputTokens
 			return agent.Budget{Turns: ptr[int64](4)}, agent.Budget{Turns: ptr[int64](5)}, tt.err
 		}
 		tr.mu.Lock()
-		err := tr.root.askAbove(t.Context(), agent.Event{Session: tt.session, Key: tt.key})
+		err := asks.askAbove(t.Context(), agent.Event{Session: tt.session, Key: tt.key})
 		tr.mu.Unlock()
 		if err != tt.err || asked != tt.asked {
 			t.Errorf("%s: %v, asked about %d tokens, want %d", name, err, asked, tt.asked)
@@ -326,9 +335,10 @@ func TestAChildReservesAtItsCaller(t *testing.T) {
 	tr := newTree(agent.Lease{})
 	root := spender(nil, tr, "root", agent.Budget{Calls: ptr[int64](3), Turns: ptr[int64](5)}, agent.TotalUsage{Calls: 1})
 	inv := &agent.Invocation{Key: "s.1.1", Host: &call{run: root}}
-	top := &remote{session: &agent.Session{}, callKey: inv.Key, host: root, total: agent.TotalUsage{Calls: 1}}
+	top := root.away(inv.Key)
+	top.total.Calls = 1
 	top.session.ID, top.session.Running = "c", true
-	tr.remotes["c"], tr.remotes["other"] = top, &remote{session: &agent.Session{}, callKey: "s.1.2"}
+	tr.remotes["c"], tr.remotes["other"] = top, root.away("s.1.2")
 	for _, tt := range []struct{ session, key, want string }{
 		{"other", "", "error"}, {"none", "", "error"}, {"c", "d.1.1", "error"}, {"c", "c.1.1", `{"limits":{"turns":5,"calls":3}}`}, {"c", "c.1.1", `{"limits":{"turns":5,"calls":3}}`}, {"c", "c.1.2", `{"limits":{"turns":5,"calls":3}}`}, {"c", "c.1.3", `{"error":"budget calls 3 of agent root spent (1)"}`}, {"c", "", `{"limits":{"turns":5,"calls":3}}`},
 	} {
@@ -340,11 +350,11 @@ func TestAChildReservesAtItsCaller(t *testing.T) {
 	if root.account.asking != 1 || root.account.held[amountCalls] != 2 {
 		t.Errorf("%+v is held, want a request and two calls", root.account)
 	}
-	top.settle(root, &agent.Event{Kind: agent.EventVerdict, Key: "c.1.1"}) // ends the request, and no call
+	top.settle(&agent.Event{Kind: agent.EventVerdict, Key: "c.1.1"}) // ends the request, and no call
 	if root.account.asking != 0 || root.account.held[amountCalls] != 2 || top.events != 1 {
 		t.Errorf("%+v is held after a verdict", root.account)
 	}
-	top.settle(root, &agent.Event{Kind: agent.EventCallStarted, Key: "c.1.1"})
+	top.settle(&agent.Event{Kind: agent.EventCallStarted, Key: "c.1.1"})
 	tr.admitted["d.1.1"] = true
 	if tr.unreserve(top); root.account.held[amountCalls] != 0 || !tr.admitted["d.1.1"] {
 		t.Errorf("%+v is held after the end, and %v", root.account, tr.admitted)
@@ -360,17 +370,18 @@ func TestAChildReservesAtItsCaller(t *testing.T) {
 	up := newTree(agent.Lease{Budget: agent.Budget{Turns: ptr[int64](9)}, Shared: true})
 	up.caller = func(context.Context, agent.Event) (json.RawMessage, error) { return nil, errors.New("gone") }
 	below := spender(nil, up, "root", agent.Budget{}, agent.TotalUsage{})
-	up.remotes["c"] = top
+	refused := below.away(inv.Key)
+	refused.session.Running, up.remotes["c"] = true, refused
 	up.mu.Lock()
-	if err := below.reserveRemote(t.Context(), top, agent.Event{Session: "c"}); err == nil || below.account.asking != 0 || top.release != nil {
-		t.Errorf("reserveRemote = %v, %+v is held", err, below.account)
+	if err := refused.reserve(t.Context(), agent.Event{Session: "c"}); err == nil || below.account.asking != 0 || refused.release != nil {
+		t.Errorf("reserve = %v, %+v is held", err, below.account)
 	}
 	up.mu.Unlock()
 	top.session.Running = false
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	if err := root.reserveRemote(t.Context(), top, agent.Event{Session: "c"}); !errors.Is(err, errPassed) || root.account.asking != 0 {
-		t.Errorf("reserveRemote of a session that has ended = %v", err)
+	if err := top.reserve(t.Context(), agent.Event{Session: "c"}); !errors.Is(err, errPassed) || root.account.asking != 0 {
+		t.Errorf("reserve of a session that has ended = %v", err)
 	}
 }
 

@@ -45,7 +45,8 @@ func OnBehalf(ctx context.Context, inv *agent.Invocation, b Behalf, prompt agent
 	if r.admitted.CompareAndSwap(true, false) {
 		<-r.tree.gate.slots
 	}
-	child := &run{tree: r.tree, up: r.run, agent: &a, session: &agent.Session{}, parent: inv.Key, depth: r.depth + 1, behalf: true}
+	child := &run{node: r.below(&a, inv.Key)}
+	child.behalf = true
 	return child.do(ctx, &prompt)
 }
 

@@ -116,7 +116,7 @@ type account struct {
 
 // openAccount sets the limits of a run, and notes what is left when it begins.
 // r.tree.mu is held.
-func (r *run) openAccount() {
+func (r *node) openAccount() {
 	var lease *agent.Lease
 	if r.up == nil {
 		lease = &r.tree.lease
@@ -154,7 +154,7 @@ func (r *run) openAccount() {
 
 // left returns the least that r and the runs above have left of each amount, and the run
 // that has the least. With held, reserved amounts count as consumed. r.tree.mu is held.
-func (r *run) left(held bool) (left amounts, of [amountKinds]*run) {
+func (r *node) left(held bool) (left amounts, of [amountKinds]*node) {
 	left = amounts{unlimited, unlimited, unlimited, unlimited, unlimited}
 	for n := r; n != nil; n = n.up {
 		if !n.account.within {
@@ -178,7 +178,7 @@ func (r *run) left(held bool) (left amounts, of [amountKinds]*run) {
 }
 
 // budgeted reports whether r or a run above has limited amounts.
-func (r *run) budgeted() bool {
+func (r *node) budgeted() bool {
 	for n := r; n != nil; n = n.up {
 		if n.account.within {
 			return true
@@ -189,7 +189,7 @@ func (r *run) budgeted() bool {
 
 // spent returns an error if nothing is left of an amount that a request of r needs: any
 // amount but calls. r.tree.mu is held.
-func (r *run) spent() error {
+func (r *node) spent() error {
 	left, of := r.left(false)
 	for kind := range amountCalls {
 		if left[kind] <= 0 {
@@ -200,12 +200,12 @@ func (r *run) spent() error {
 }
 
 // spentError returns the error for a budget of r that is spent.
-func (r *run) spentError(kind int) error {
+func (r *node) spentError(kind int) error {
 	return &budgetError{text: r.budgetName(kind) + " spent (" + r.figures(kind) + ")"}
 }
 
 // budgetName names a budget of r and its agent, as "budget usd 2.00 of agent a".
-func (r *run) budgetName(kind int) string {
+func (r *node) budgetName(kind int) string {
 	name := "budget " + amountName(kind) + " " + amountText(kind, r.account.limit[kind]) + " of agent " + r.agent.Slug
 	if path := r.tree.lease.Path; r.account.leased[kind] {
 		name += ", from its caller " + path[len(path)-1] + ","
@@ -214,7 +214,7 @@ func (r *run) budgetName(kind int) string {
 }
 
 // figures is the text for what r consumed, with the number of its sub-agents.
-func (r *run) figures(kind int) string {
+func (r *node) figures(kind int) string {
 	text := amountText(kind, consumed(&r.total)[kind])
 	u := r.total.Usage
 	if kind == amountUSD && u.Unpriced() > 0 {
@@ -262,19 +262,15 @@ func (r *run) reserveRequest(ctx context.Context, step agent.Step) (settle func(
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	check := func() error { return cmp.Or(r.spent(), r.closing(step)) }
-	release, err := r.reserve(ctx, r.session.Size(), check)
+	release, err := r.reserve(ctx, agent.Event{Session: r.session.ID, Agent: r.agent.Slug, Parent: r.parent, Depth: r.depth}, check)
 	if err != nil {
-		return nil, err
-	}
-	if err := cmp.Or(r.askAbove(ctx, agent.Event{Session: r.session.ID, Agent: r.agent.Slug, Parent: r.parent, Depth: r.depth}), check()); err != nil {
-		release()
 		return nil, err
 	}
 	return func(usage agent.Usage) {
 		unpriced, warn := false, ""
 		t.mu.Lock()
 		release()
-		for n := r; n != nil; n = n.up {
+		for n := &r.node; n != nil; n = n.up {
 			n.account.note(usage)
 			unpriced = unpriced || usage.Unpriced() > 0 && usage.Cost == 0 && n.account.limit[amountUSD] != unlimited
 		}
@@ -292,12 +288,12 @@ func (r *run) reserveRequest(ctx context.Context, step agent.Step) (settle func(
 	}, nil
 }
 
-// reserve waits until a request of a conversation of size tokens fits, and reserves its
-// estimate in the accounts of r and of all runs above. check is called before each wait;
-// its error ends them. r.tree.mu is held, but not while reserve waits; it must be held
-// for release too.
-func (r *run) reserve(ctx context.Context, size int, check func() error) (release func(), err error) {
-	t := r.tree
+// reserve waits until a request of r fits, and reserves its estimate in the accounts of r and
+// of all runs above, also in other processes, for which e names the session. check is called
+// before each wait, and at the end; its error ends them. r.tree.mu is held, but not while
+// reserve waits; it must be held for release too.
+func (r *node) reserve(ctx context.Context, e agent.Event, check func() error) (release func(), err error) {
+	t, size := r.tree, r.session.Size()
 	for {
 		if err := check(); err != nil {
 			return nil, err
@@ -325,17 +321,22 @@ func (r *run) reserve(ctx context.Context, size int, check func() error) (releas
 		estimates = append(estimates, e)
 		n.account.hold(e, 1)
 	}
-	return func() {
+	release = func() {
 		for n, i := r, 0; n != nil; n, i = n.up, i+1 {
 			n.account.hold(estimates[i], -1)
 		}
 		t.wake()
-	}, nil
+	}
+	if err := cmp.Or(r.askAbove(ctx, e), check()); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
 }
 
 // fits reports whether a request of a conversation of size tokens fits beside those in
 // progress. r.tree.mu is held.
-func (r *run) fits(size int) bool {
+func (r *node) fits(size int) bool {
 	for n := r; n != nil; n = n.up {
 		a := &n.account
 		if !a.within || a.asking == 0 {
@@ -421,7 +422,7 @@ func (r *run) reserveCall(ctx context.Context, inv *agent.Invocation) (settle fu
 }
 
 // admit reserves the call with a key. r.tree.mu is held.
-func (r *run) admit(key string) error {
+func (r *node) admit(key string) error {
 	t := r.tree
 	if left, of := r.left(true); left[amountCalls] <= 0 {
 		return of[amountCalls].spentError(amountCalls)
@@ -438,7 +439,7 @@ func (r *run) admit(key string) error {
 
 // callCounted releases the reservation of a call that is in the total because it has
 // started, or that will not start. t.mu is held.
-func (r *run) callCounted(key string) {
+func (r *node) callCounted(key string) {
 	if !r.tree.admitted[key] {
 		return
 	}

@@ -29,7 +29,7 @@ type budgetReply struct {
 // askAbove asks the caller in another process for a reservation, if the amounts that it
 // limits are shared. e names the session; its Key is the key of a call, empty for a model
 // request. r.tree.mu is held, but not while askAbove waits.
-func (r *run) askAbove(ctx context.Context, e agent.Event) error {
+func (r *node) askAbove(ctx context.Context, e agent.Event) error {
 	t := r.tree
 	if t.reserveShared != nil {
 		return r.askShared(ctx, e)
@@ -81,16 +81,13 @@ func (t *tree) limit(totals *agent.Budget) {
 
 // askShared makes the reservation with Runner.Shared. r.tree.mu is held, but not while it
 // waits.
-func (r *run) askShared(ctx context.Context, e agent.Event) error {
-	t, s := r.tree, r.session
-	if n := t.remotes[e.Session]; n != nil {
-		s = n.session
-	}
+func (r *node) askShared(ctx context.Context, e agent.Event) error {
+	t := r.tree
 	limits, _ := r.left(false)
 	if e.Key == "" && !limited(limits[:amountCalls]) || e.Key != "" && limits[amountCalls] == unlimited {
 		return nil
 	}
-	e.Kind, e.Time, e.Usage = EventReservation, t.now(), &agent.Usage{InputTokens: s.Size()}
+	e.Kind, e.Time, e.Usage = EventReservation, t.now(), &agent.Usage{InputTokens: r.session.Size()}
 	left, total, err := func() (agent.Budget, agent.Budget, error) {
 		t.mu.Unlock()
 		defer t.mu.Lock() // also for a panic: to unlock it twice would end the program
@@ -116,15 +113,15 @@ func (r *run) answerBudget(ctx context.Context, inv *agent.Invocation, e agent.E
 	if s == nil || s.callKey != inv.Key || e.Key != "" && agent.CallSession(e.Key) != e.Session {
 		return nil, agent.ErrChild
 	}
-	err := r.reserveRemote(ctx, s, e)
+	err := s.reserve(ctx, e)
 	switch {
 	case errors.Is(err, agent.ErrBudget):
 		return json.Marshal(budgetReply{Error: err.Error()})
 	case err != nil:
 		return nil, err
 	}
-	top := s
-	for top.up != nil {
+	top := &s.node
+	for top.parent != inv.Key {
 		top = top.up
 	}
 	left, _ := r.left(false)
@@ -142,43 +139,36 @@ func (r *run) answerBudget(ctx context.Context, inv *agent.Invocation, e agent.E
 // errPassed: the agent did not wait for its reservation.
 var errPassed = errors.New("the agent has continued")
 
-// reserveRemote makes the reservation that e asks for. r.tree.mu is held, but not while
-// it waits.
-func (r *run) reserveRemote(ctx context.Context, s *remote, e agent.Event) error {
-	t := r.tree
-	e = agent.Event{Session: e.Session, Agent: s.session.Agent, Parent: s.session.Parent, Depth: s.session.Depth, Key: e.Key}
+// reserve makes the reservation that e asks for. n.tree.mu is held, but not while it waits.
+func (n *remote) reserve(ctx context.Context, e agent.Event) error {
+	t := n.tree
+	e = agent.Event{Session: e.Session, Agent: n.session.Agent, Parent: n.session.Parent, Depth: n.session.Depth, Key: e.Key}
 	if e.Key != "" {
 		if t.admitted[e.Key] {
 			return nil
 		}
-		if err := r.admit(e.Key); err != nil {
+		if err := n.admit(e.Key); err != nil {
 			return err
 		}
-		err := r.askAbove(ctx, e)
-		if err != nil || t.remotes[e.Session] != s {
-			r.callCounted(e.Key)
+		err := n.askAbove(ctx, e)
+		if err != nil || t.remotes[e.Session] != n {
+			n.callCounted(e.Key)
 		}
 		return err
 	}
-	s.drop()
-	begun := s.events
-	check := func() error {
-		if s.events != begun || !s.session.Running || t.remotes[e.Session] != s {
+	n.drop()
+	begun := n.events
+	release, err := n.node.reserve(ctx, e, func() error {
+		if n.events != begun || !n.session.Running || t.remotes[e.Session] != n {
 			return errPassed
 		}
-		return r.spent()
+		return n.spent()
+	})
+	if err == nil {
+		n.drop()
+		n.release = release
 	}
-	release, err := r.reserve(ctx, s.session.Size(), check)
-	if err != nil {
-		return err
-	}
-	if err := cmp.Or(r.askAbove(ctx, e), check()); err != nil {
-		release()
-		return err
-	}
-	s.drop()
-	s.release = release
-	return nil
+	return err
 }
 
 // drop ends the reservation for a request of n. The tree's mu is held.
@@ -189,12 +179,12 @@ func (n *remote) drop() {
 	}
 }
 
-// settle ends the reservations that an event of n makes unnecessary. r.tree.mu is held.
-func (n *remote) settle(r *run, e *agent.Event) {
+// settle ends the reservations that an event of n makes unnecessary. The tree's mu is held.
+func (n *remote) settle(e *agent.Event) {
 	n.events++
 	n.drop()
 	if e.Kind == agent.EventCallStarted || e.Kind == agent.EventCallEnded {
-		r.callCounted(e.Key)
+		n.callCounted(e.Key)
 	}
 }
 
@@ -203,7 +193,7 @@ func (t *tree) unreserve(n *remote) {
 	n.drop()
 	for key := range t.admitted {
 		if agent.CallSession(key) == n.session.ID {
-			n.host.callCounted(key)
+			n.callCounted(key)
 		}
 	}
 }

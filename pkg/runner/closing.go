@@ -58,8 +58,8 @@ func (r *run) closingTime(step agent.Step) error {
 	if step.Kind != agent.StepModel || r.session.Closing != "" {
 		return nil
 	}
-	var by *run
-	for n := r; n != nil; n = n.up {
+	var by *node
+	for n := &r.node; n != nil; n = n.up {
 		if !n.account.until.IsZero() && (by == nil || n.account.until.Before(by.account.until)) {
 			by = n
 		}

@@ -64,7 +64,7 @@ func (r *run) setContext(ctx context.Context, inv *agent.Invocation, value json.
 
 // checkContext returns an error that wraps ErrContext if value does not fit the
 // ContextSchema of the agent or of one above it.
-func (r *run) checkContext(ctx context.Context, value json.RawMessage) error {
+func (r *node) checkContext(ctx context.Context, value json.RawMessage) error {
 	switch {
 	case !hasContext(value):
 		value = json.RawMessage("null")

@@ -30,7 +30,7 @@ func (r *run) limitTime(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // timeName names the budget of wall time and its agent.
-func (r *run) timeName() string {
+func (r *node) timeName() string {
 	return fmt.Sprintf("budget seconds %s of agent %s", strconv.FormatFloat(r.account.timed.Seconds(), 'f', -1, 64), r.agent.Slug)
 }
 

@@ -56,7 +56,7 @@ func (n *noting) Consult(ctx context.Context, inv *agent.Invocation) agent.Verdi
 // ruled is a run whose agent has rights, and a call of an agent in another process.
 func ruled(v, c agent.Verdict) (*run, *agent.Invocation) {
 	t := &tree{now: time.Now, inboxes: &inboxes{}, questionTime: time.Minute, maxDepth: agent.DefaultMaxDepth, remotes: map[string]*remote{}}
-	r := &run{tree: t, agent: &agent.Agent{Slug: "root", Rights: &judging{v, c}}, session: &agent.Session{}}
+	r := &run{node: node{tree: t, agent: &agent.Agent{Slug: "root", Rights: &judging{v, c}}, session: &agent.Session{}}}
 	t.root = r
 	return r, &agent.Invocation{Call: agent.ToolCall{Name: "expert_x"}, Spec: agent.ToolSpec{Name: "expert_x", Agent: "x"}, Key: "s.1.1", Host: &call{run: r}}
 }
@@ -79,8 +79,7 @@ func TestCallsOfAChildNeedWhatTheirRightsRequire(t *testing.T) {
 		{external(ask), []string{approved}, "{}", "caller's policy"}, {external(ask), []string{agreed}, "{}", "of a person"}, {external(ask), []string{agreed, approved}, "{}", ""}, {external(ask), []string{undecided, approved}, "{}", ""},
 	} {
 		r, inv := ruled(tt.v, agent.Verdict{})
-		s := &remote{session: &agent.Session{}, callKey: inv.Key}
-		s.session.Agent = "x"
+		s := r.away(inv.Key)
 		for _, by := range tt.by {
 			args := tt.args
 			if by == other { // the answer was about other arguments
@@ -109,10 +108,9 @@ func TestCallsOfAChildNeedWhatTheirRightsRequire(t *testing.T) {
 // told to have.
 func TestTheToolsOfAChildAreThoseOfItsSetup(t *testing.T) {
 	r, inv := ruled(agent.Verdict{Decision: agent.Allow}, agent.Verdict{})
-	s := &remote{session: &agent.Session{}}
-	s.session.Agent = "x"
+	s := r.away(inv.Key)
 	r.noteSetup(inv, s, &agent.Event{Kind: agent.EventSetup, Digest: "d", Specs: []agent.ToolSpec{{Name: "t", Effects: agent.EffectsNone}, {Name: "other"}}})
-	again := &remote{session: &agent.Session{}}
+	again := r.away(inv.Key)
 	r.noteSetup(inv, again, &agent.Event{Kind: agent.EventAnswer, Digest: "d"})
 	if again.specs != nil {
 		t.Error("an event that is no setup has tools")
@@ -144,8 +142,9 @@ func TestAPolicyIsAskedAboutTheSessionOfItsCall(t *testing.T) {
 		r, inv := ruled(agent.Verdict{Decision: agent.Allow}, agent.Verdict{Decision: tt.c})
 		asked := &noting{judging: judging{agent.Verdict{Decision: agent.Allow}, agent.Verdict{Decision: tt.c}}}
 		r.agent.Rights = asked
-		own := &remote{session: &agent.Session{}, callKey: inv.Key, specs: []agent.ToolSpec{{Name: "t", Effects: agent.EffectsNone}}}
-		r.tree.remotes["mine"], r.tree.remotes["other"] = own, &remote{session: &agent.Session{}, callKey: "s.1.2"}
+		own := r.away(inv.Key)
+		own.specs = []agent.ToolSpec{{Name: "t", Effects: agent.EffectsNone}}
+		r.tree.remotes["mine"], r.tree.remotes["other"] = own, r.away("s.1.2")
 		for _, session := range []string{"mine", "other", "none"} {
 			answer, err := r.answerPolicy(t.Context(), inv, agent.Event{Session: session, Tool: "t", Args: tt.args})
 			if v := readDecision(answer); err != nil || v.Decision != tt.want {

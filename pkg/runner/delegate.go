@@ -52,7 +52,8 @@ func (r *Runner) StepCall(ctx context.Context, key string) error {
 // delegate begins the session of a sub-agent, or takes up the one that began, for another
 // Runner.
 func (r *run) delegate(ctx context.Context, inv *agent.Invocation, a *agent.Agent, prompt agent.Message) (*agent.Outcome, error) {
-	child := &run{tree: r.tree, up: r, agent: a, session: &agent.Session{}, parent: inv.Key, depth: r.session.Depth + 1}
+	child := &run{node: r.below(a, inv.Key)}
+	child.depth = r.session.Depth + 1
 	if p := r.tree.takePending(inv.Key); p.Session != nil {
 		child.session = p.Session
 	}

@@ -200,7 +200,7 @@ func (r *run) directBelow(inv *agent.Invocation, n *remote, session string) {
 		return
 	}
 	b.below = send
-	if n.up == nil {
+	if n.parent == inv.Key {
 		if c := callOf(inv); c != nil {
 			b.stop = c.stop
 		}

@@ -13,30 +13,36 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// run is one agent at work in one session: it does what Session.Next says.
-type run struct {
+// A node is one agent at work in one session. The other end is a run of this process, or a
+// remote.
+type node struct {
 	tree    *tree
-	up      *run // nil at the root
+	up      *node // nil at the root
 	agent   *agent.Agent
 	session *agent.Session
+	parent  string // Key of the call that it answers
+	depth   int
+	total   agent.TotalUsage // with all sub-agents; guarded by tree.mu
+	account account
+	behalf  bool // see OnBehalf
+}
+
+// A run does what Session.Next says.
+type run struct {
+	node
 	accept  func(ctx context.Context, answer string) (string, error)
 	secrets *redact.Redactor
-	parent  string // Key of the call that this run answers
-	depth   int
 
 	tools  toolbox
 	warned map[string]bool
-	start  time.Time        // of the run
-	began  time.Time        // the same if the run is driven by Step, for its time limits
-	total  agent.TotalUsage // with all sub-agents; guarded by tree.mu
-	cause  error            // of the last EventFailure, as a caller wants it
-	end    *agent.Event     // of the run, once it ended
+	start  time.Time    // of the run
+	began  time.Time    // the same if the run is driven by Step, for its time limits
+	cause  error        // of the last EventFailure, as a caller wants it
+	end    *agent.Event // of the run, once it ended
 
-	account    account
 	background background
 	inbox      *inbox
 	compacts   bool // the run only shortens the conversation
-	behalf     bool // see OnBehalf
 }
 
 // do is Run for one agent of the tree, and Resume if there is no prompt.
@@ -396,7 +402,7 @@ func (r *run) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent, pr
 	if r.tree.delegate != nil && r.up == nil && inv.Spec.Agent != "" { // a program that calls agents waits for them
 		return r.delegate(ctx, inv, a, prompt)
 	}
-	child := &run{tree: r.tree, up: r, agent: a, session: &agent.Session{}, parent: inv.Key, depth: r.depth + 1}
+	child := &run{node: r.below(a, inv.Key)}
 	if inv.Spec.Agent != "" {
 		if p := r.tree.takePending(inv.Key); p.Session != nil {
 			child.session, child.total = p.Session, p.Total.Clone()
@@ -404,6 +410,11 @@ func (r *run) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent, pr
 		}
 	}
 	return child.do(ctx, &prompt)
+}
+
+// below returns the node of an agent that answers the call with a key.
+func (r *node) below(a *agent.Agent, key string) node {
+	return node{tree: r.tree, up: r, agent: a, session: &agent.Session{}, parent: key, depth: r.depth + 1}
 }
 
 // takePending is the session that an earlier process left for the call key.

@@ -19,14 +19,10 @@ func printable(name string) bool {
 	return len(name) <= agent.MaxName && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar })
 }
 
-// A remote is the session of an agent that another process runs for a call. It takes
-// the place of a run among the callers of a tree.
+// A remote is the node of an agent that another process runs for a call.
 type remote struct {
-	session *agent.Session
-	total   agent.TotalUsage // including all agents below it
-	up      *remote          // nil for the agent that the call asked
+	node
 	callKey string
-	host    *run             // that made the call
 	specs   []agent.ToolSpec // of its tools, as it describes them
 
 	events  int    // the number of lasting events that it has sent
@@ -35,7 +31,7 @@ type remote struct {
 
 // path returns the slugs of the agents from the root to r, including those in other
 // processes.
-func (r *run) path() []string {
+func (r *node) path() []string {
 	switch {
 	case r.up == nil:
 		return append(append([]string{}, r.tree.lease.Path...), r.agent.Slug)
@@ -98,19 +94,21 @@ func (t *tree) interrupted(inv *agent.Invocation) {
 func (t *tree) forget(inv *agent.Invocation, key string) {
 	dropped := false
 	for id, n := range t.remotes {
-		for m := n; m != nil && n.callKey == inv.Key; m = m.up {
-			if m.session.Parent == key {
-				t.unreserve(n)
-				delete(t.remotes, id)
-				t.inboxes.close(id)
-				t.used[id], dropped = true, true
-				break
-			}
+		if n != nil && n.callKey == inv.Key && n.answers(key) {
+			t.unreserve(n)
+			delete(t.remotes, id)
+			t.inboxes.close(id)
+			t.used[id], dropped = true, true
 		}
 	}
 	if dropped {
 		t.forwarded[inv.Key] = slices.DeleteFunc(t.forwarded[inv.Key], func(e agent.Event) bool { return t.used[e.Session] })
 	}
+}
+
+// answers reports whether r, or a node above it, answers the call with a key.
+func (r *node) answers(key string) bool {
+	return r != nil && (r.parent == key || r.up.answers(key))
 }
 
 // Called implements agent.Host.
@@ -247,16 +245,13 @@ func (r *run) forward(ctx context.Context, inv *agent.Invocation, e agent.Event)
 		e.Total = &total
 	}
 	t.keep(inv, e)
-	for n := s; n != nil; n = n.up {
-		n.total.Note(&e)
-	}
-	for n := r; n != nil; n = n.up {
+	for n := &s.node; n != nil; n = n.up {
 		n.total.Note(&e)
 		if e.Usage != nil {
 			n.account.note(*e.Usage)
 		}
 	}
-	s.settle(r, &e)
+	s.settle(&e)
 	if t.journal != nil && inv.Session == r.session.ID { // see Runner.Call
 		if err := t.journal.Append(context.WithoutCancel(ctx), e); err != nil {
 			t.broken = fmt.Errorf("%w: %w", agent.ErrJournal, err)
@@ -326,19 +321,19 @@ func (r *run) remote(inv *agent.Invocation, e *agent.Event) (*remote, error) {
 	case !printable(e.Agent):
 		return nil, fmt.Errorf("%.100q cannot be the name of an agent", e.Agent)
 	}
-	n := &remote{session: &agent.Session{}, callKey: inv.Key, host: r}
+	n := &remote{node: r.below(&agent.Agent{Slug: e.Agent}, e.Parent), callKey: inv.Key}
 	if e.Parent != inv.Key {
 		up := t.remotes[agent.CallSession(e.Parent)]
 		if up == nil || up.callKey != inv.Key || e.Depth != up.session.Depth+1 || !up.calls(e.Parent) {
 			return nil, fmt.Errorf("session %s answers the call %.100q, which its caller did not make", e.Session, e.Parent)
 		}
-		n.up = up
+		n.up, n.depth = &up.node, up.depth+1
 	} else if e.Depth != inv.Depth+1 {
 		return nil, fmt.Errorf("session %s has depth %d, not %d", e.Session, e.Depth-inv.Depth-1, 0)
 	}
 	if known { // it continues a session whose process ended
 		if p, ok := t.pending[e.Parent]; ok && p.Session.ID == e.Session {
-			n.session, n.total = p.Session, p.Total.Clone()
+			n.session, n.total, n.agent.Slug = p.Session, p.Total.Clone(), p.Session.Agent
 			for _, earlier := range p.Events {
 				r.noteSetup(inv, n, &earlier)
 			}

@@ -79,7 +79,7 @@ func TestMessagesAreReadBeforeARequestOrTheEnd(t *testing.T) {
 // TestEveryAgentHasItsOwnInbox: a message to the root is not read by an agent below.
 func TestEveryAgentHasItsOwnInbox(t *testing.T) {
 	root, _ := ruled(agent.Verdict{}, agent.Verdict{})
-	below := &run{tree: root.tree, up: root, agent: &agent.Agent{}, session: &agent.Session{}}
+	below := &run{node: root.below(&agent.Agent{}, "")}
 	below.session.ID = "s"
 	stopped := false
 	root.open(nil)
@@ -117,13 +117,13 @@ func TestOnlyTheTopWarnsOfUnreadMessages(t *testing.T) {
 func TestDirectivesGoDownToAgentsInOtherProcesses(t *testing.T) {
 	r, inv := ruled(agent.Verdict{}, agent.Verdict{})
 	in := r.tree.inboxes
-	r.directBelow(inv, &remote{}, "early") // nobody reads yet
+	r.directBelow(inv, r.away(inv.Key), "early") // nobody reads yet
 	var sent []string
 	r.Below(inv, func(d agent.Directive) { sent = append(sent, fmt.Sprintf("%q", d.Session)) })
 	stopped := false
 	callOf(inv).stop = func(error) { stopped = true }
-	r.directBelow(inv, &remote{}, "top")
-	r.directBelow(inv, &remote{up: &remote{}}, "nested")
+	r.directBelow(inv, r.away(inv.Key), "top")
+	r.directBelow(inv, r.away("n.1.1"), "nested")
 	for _, session := range []string{"early", "top", "nested"} {
 		in.send(agent.Directive{Session: session, Compact: true})
 		in.send(agent.Directive{Session: session, Stop: true})

@@ -27,7 +27,7 @@ func (r *run) Lease(ctx context.Context, inv *agent.Invocation) agent.Lease {
 	lease.Depth = &depth
 	lease.Path = slices.Clone(from.Path)
 	at := len(lease.Path)
-	for n := r; n != nil; n = n.up {
+	for n := &r.node; n != nil; n = n.up {
 		if !n.behalf {
 			lease.Path = slices.Insert(lease.Path, at, n.agent.Slug)
 		}
@@ -36,7 +36,7 @@ func (r *run) Lease(ctx context.Context, inv *agent.Invocation) agent.Lease {
 }
 
 // levels is the number of levels of agents that r may have below it.
-func (r *run) levels() int {
+func (r *node) levels() int {
 	levels, depth := math.MaxInt, 0 // below n, without runs on behalf of others
 	for n := r; n != nil; n = n.up {
 		if d := n.agent.Budget.Depth; d != nil {
@@ -53,7 +53,7 @@ func (r *run) levels() int {
 }
 
 // errDepth is the error for an agent below r that is nested too deep.
-func (r *run) errDepth() error {
+func (r *node) errDepth() error {
 	if r.tree.above+r.depth+1 > r.tree.maxDepth {
 		return fmt.Errorf("%w: sub-agents are nested %d deep", agent.ErrDepth, r.tree.maxDepth)
 	}

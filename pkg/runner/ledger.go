@@ -21,7 +21,7 @@ const EventReservation agent.EventKind = "reservation"
 // It has accounts for the run of its Runner and for the runs above; those below are in the
 // Ledgers of their own Runners. A Ledger must not be used concurrently.
 type Ledger struct {
-	chain   []*run                 // from the root on
+	chain   []*node                // from the root on
 	within  map[string]int         // sessions: the lowest run of chain that they belong to
 	parents map[string]string      // the calls that sessions answer
 	last    map[string]int64       // number of the last event of a session, or of a call
@@ -35,9 +35,9 @@ type Ledger struct {
 func NewLedger(lease agent.Lease, agents []*agent.Agent, record []agent.Event, session string) *Ledger {
 	l := &Ledger{within: map[string]int{}, parents: map[string]string{}, last: map[string]int64{}, ended: map[string]int64{}, open: map[string]agent.Event{}}
 	t := &tree{lease: lease}
-	var up *run
+	var up *node
 	for _, a := range agents {
-		up = &run{tree: t, agent: a, up: up}
+		up = &node{tree: t, agent: a, up: up}
 		up.openAccount()
 		l.chain = append(l.chain, up)
 	}
@@ -82,7 +82,7 @@ func (l *Ledger) Note(number int64, e *agent.Event) {
 }
 
 // run returns the lowest run of the chain that a session belongs to; nil if there is none.
-func (l *Ledger) run(session string) *run {
+func (l *Ledger) run(session string) *node {
 	if at, ok := l.within[session]; ok {
 		return l.chain[at]
 	}
@@ -133,7 +133,9 @@ func (l *Ledger) Fits(e *agent.Event) (bool, error) {
 	return r.fits(e.Usage.InputTokens), nil
 }
 
-func (l *Ledger) runOf(e *agent.Event) *run { return cmp.Or(l.run(e.Session), l.chain[len(l.chain)-1]) }
+func (l *Ledger) runOf(e *agent.Event) *node {
+	return cmp.Or(l.run(e.Session), l.chain[len(l.chain)-1])
+}
 
 func (l *Ledger) hold(e *agent.Event) {
 	for n := l.runOf(e); n != nil; n = n.up {

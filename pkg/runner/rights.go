@@ -44,7 +44,7 @@ func (t *tree) decide(ctx context.Context, inv *agent.Invocation) agent.Verdict 
 
 // rights returns all rights that must permit a call of r: those of its agent, of the agents
 // above, and of their callers.
-func (r *run) rights() []agent.Rights {
+func (r *node) rights() []agent.Rights {
 	var list []agent.Rights
 	for n := r; n != nil; n = n.up {
 		if n.agent != nil && n.agent.Rights != nil && !slices.Contains(list, n.agent.Rights) {
@@ -55,7 +55,7 @@ func (r *run) rights() []agent.Rights {
 }
 
 // judge decides by the rules of all rights.
-func (r *run) judge(inv *agent.Invocation) agent.Verdict {
+func (r *node) judge(inv *agent.Invocation) agent.Verdict {
 	v := agent.Verdict{Decision: agent.Allow}
 	for _, rights := range r.rights() {
 		if inv.Path == nil {
@@ -67,7 +67,7 @@ func (r *run) judge(inv *agent.Invocation) agent.Verdict {
 }
 
 // consult asks the external policies of all rights.
-func (r *run) consult(ctx context.Context, inv *agent.Invocation, v agent.Verdict) agent.Verdict {
+func (r *node) consult(ctx context.Context, inv *agent.Invocation, v agent.Verdict) agent.Verdict {
 	for _, rights := range r.rights() {
 		if v.Denies() {
 			break
@@ -78,7 +78,7 @@ func (r *run) consult(ctx context.Context, inv *agent.Invocation, v agent.Verdic
 }
 
 // hides reports whether every call of a tool is denied to r.
-func (r *run) hides(spec agent.ToolSpec) bool {
+func (r *node) hides(spec agent.ToolSpec) bool {
 	list := r.rights()
 	if len(list) == 0 {
 		return false
@@ -113,7 +113,7 @@ func (r *Runner) leaseRights() ([]agent.Rights, error) {
 }
 
 // leasedRights returns the rights for an agent that a call of r runs in another process.
-func (r *run) leasedRights() json.RawMessage {
+func (r *node) leasedRights() json.RawMessage {
 	lease, list := agent.Lease{Rights: r.tree.lease.Rights}, r.rights()
 	if lease.HasRights() {
 		list = list[:len(list)-1] // the last are those of the lease

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -66,12 +65,7 @@ func (r *run) permitted(inv *agent.Invocation, s *remote, e *agent.Event) error 
 	if e.Kind != agent.EventCallStarted || len(r.rights()) == 0 {
 		return nil
 	}
-	var path []string
-	for n := s; n != nil; n = n.up {
-		path = append(path, n.session.Agent)
-	}
-	slices.Reverse(path)
-	call := r.remoteCall(s, e, append(r.path(), path...))
+	call := r.remoteCall(s, e, s.path())
 	if _, err := call.Args(); err != nil {
 		return fmt.Errorf("%w: it called %.100q: %w", agent.ErrChild, e.Tool, err)
 	}

@@ -243,7 +243,7 @@ func (r *Runner) root() *run {
 		if a == nil {
 			a, t.refused = &agent.Agent{}, errNoAgent
 		}
-		root := &run{tree: t, agent: a, session: &agent.Session{}, accept: r.Accept, secrets: r.Secrets}
+		root := &run{node: node{tree: t, agent: a, session: &agent.Session{}}, accept: r.Accept, secrets: r.Secrets}
 		if from := r.From; from != nil {
 			root.parent, root.total, t.above = from.Parent, from.Total.Clone(), max(t.above, from.Depth)
 			t.pending = maps.Clone(from.Pending)
@@ -367,7 +367,7 @@ func (r *run) happen(ctx context.Context, e agent.Event) error {
 		case agent.EventEnd:
 			t.unread(e)
 		}
-		for up := r; up != nil; up = up.up {
+		for up := &r.node; up != nil; up = up.up {
 			up.total.Note(&e)
 		}
 		if e.Kind == agent.EventCallStarted {

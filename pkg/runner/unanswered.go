@@ -27,7 +27,7 @@ func interrupted(ctx context.Context, p agent.Provider, req *agent.Request, err 
 // reserved returns u, the usage of a request of unknown cost in a conversation of size tokens,
 // with what budgets count for it beyond what is known: twice the largest request so far, or
 // after a resume twice the average. r.tree.mu is held.
-func (r *run) reserved(u agent.Usage, size int) agent.Usage {
+func (r *node) reserved(u agent.Usage, size int) agent.Usage {
 	for n := r; n != nil; n = n.up {
 		a, had := n.account, n.total.Usage
 		if !a.within || !a.known && had.Requests == 0 {
