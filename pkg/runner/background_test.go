@@ -2,9 +2,10 @@ package runner
 
 import (
 	"context"
-	"github.com/agents-exe/agents/pkg/agent"
 	"testing"
 	"testing/synctest"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // TestOutsideARunNothingIsStartedOrKept.
@@ -23,7 +24,7 @@ func TestOutsideARunNothingIsStartedOrKept(t *testing.T) {
 
 // TestStateIsKeptUntilTheRunEnds, by its key.
 func TestStateIsKeptUntilTheRunEnds(t *testing.T) {
-	r := &run{tree: &tree{}}
+	r := &run{node: node{tree: &tree{}}}
 	inv := &agent.Invocation{Host: r}
 	made := 0
 	count := func() any { made++; return made }
@@ -43,8 +44,8 @@ func TestStateIsKeptUntilTheRunEnds(t *testing.T) {
 // TestNoticesWaitForTheModel: in their order, none that is empty, and none from after the end.
 func TestNoticesWaitForTheModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &run{tree: &tree{}}
-	inv := &agent.Invocation{Host: r}
+		r := &run{node: node{tree: &tree{}}}
+		inv := &agent.Invocation{Host: r}
 		b := &r.background
 		next := func(kind agent.StepKind, want string) {
 			t.Helper()

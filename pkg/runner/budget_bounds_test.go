@@ -3,11 +3,12 @@ package runner
 import (
 	"context"
 	"errors"
-	"github.com/agents-exe/agents/pkg/agent"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // TestTheTimeOfALeaseShortensThatOfTheAgent, and never lengthens it.
@@ -106,7 +107,7 @@ func TestWhatACallerRefusesIsReleased(t *testing.T) {
 		tr := newTree(agent.Lease{})
 		r := spender(nil, tr, "root", agent.Budget{Calls: ptr[int64](3)}, agent.TotalUsage{})
 		tr.root = r
-		s := &remote{session: &agent.Session{}}
+		s := &remote{node: r.below(&agent.Agent{}, "")}
 		tr.remotes["c"] = s
 		tr.reserveShared = func(context.Context, agent.Event) (left, total agent.Budget, err error) {
 			tr.mu.Lock()
@@ -117,7 +118,7 @@ func TestWhatACallerRefusesIsReleased(t *testing.T) {
 			return agent.Budget{}, agent.Budget{}, tt.err
 		}
 		tr.mu.Lock()
-		err := r.reserveRemote(t.Context(), s, agent.Event{Session: "c", Key: "c.1.1"})
+		err := s.reserve(t.Context(), agent.Event{Session: "c", Key: "c.1.1"})
 		if tr.mu.Unlock(); err != tt.err || r.account.held[amountCalls] != tt.held {
 			t.Errorf("%s: %v, %d calls are held", name, err, r.account.held[amountCalls])
 		}
@@ -128,10 +129,11 @@ func TestWhatACallerRefusesIsReleased(t *testing.T) {
 func TestACallIsReservedUntilItsOwnEvents(t *testing.T) {
 	for kind, held := range map[agent.EventKind]int64{agent.EventCallStarted: 0, agent.EventCallEnded: 0, agent.EventVerdict: 1, agent.EventAnswer: 1} {
 		r := spender(nil, newTree(agent.Lease{}), "root", agent.Budget{Calls: ptr[int64](3)}, agent.TotalUsage{})
-		if err := r.admit("c.1.1"); err != nil {
+		s := r.away("a.1.1")
+		if err := s.admit("c.1.1"); err != nil {
 			t.Fatal(err)
 		}
-		if (&remote{}).settle(r, &agent.Event{Kind: kind, Key: "c.1.1"}); r.account.held[amountCalls] != held {
+		if s.settle(&agent.Event{Kind: kind, Key: "c.1.1"}); r.account.held[amountCalls] != held {
 			t.Errorf("after %s, %d calls are held", kind, r.account.held[amountCalls])
 		}
 	}
@@ -237,11 +239,11 @@ func TestLittleTimeIsLeft(t *testing.T) {
 			own := spender(root, tr, "own", agent.Budget{}, agent.TotalUsage{})
 			root.account.timed, own.account.timed = 90*time.Second, 100*time.Second
 			if tt.above > 0 {
-				root.account.until = now.Add(time.Duration(tt.above*float64(time.Second)))
+				root.account.until = now.Add(time.Duration(tt.above * float64(time.Second)))
 				own.account.began = root.account.until.Add(-100 * time.Second)
 			}
 			if tt.own > 0 {
-				own.account.until = now.Add(time.Duration(tt.own*float64(time.Second)))
+				own.account.until = now.Add(time.Duration(tt.own * float64(time.Second)))
 				own.account.began = own.account.until.Add(-100 * time.Second)
 			}
 			own.session.Closing = tt.asked

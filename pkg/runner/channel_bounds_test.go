@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/agents-exe/agents/pkg/agent"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // idle is a channel whose run has not begun.

@@ -3,15 +3,16 @@ package runner
 import (
 	"encoding/json"
 	"errors"
-	"github.com/agents-exe/agents/pkg/agent"
 	"strings"
 	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // TestContextsAreLimited: agent.MaxContext bytes, alone and after what other calls have added.
 func TestContextsAreLimited(t *testing.T) {
 	value := func(n int) json.RawMessage { return json.RawMessage(`"` + strings.Repeat("x", n-2) + `"`) }
-	r := &run{agent: &agent.Agent{}}
+	r := &run{node: node{agent: &agent.Agent{}}}
 	for n, ok := range map[int]bool{10: true, agent.MaxContext: true, agent.MaxContext + 1: false} {
 		if err := r.checkContext(t.Context(), value(n)); (err == nil) != ok || err != nil && !errors.Is(err, agent.ErrContext) {
 			t.Errorf("a context of %d bytes: %v", n, err)

@@ -1,8 +1,9 @@
 package runner
 
 import (
-	"github.com/agents-exe/agents/pkg/agent"
 	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // TestWhatIsSentMeanwhile comes before the next request or the end of a run, and not otherwise.
@@ -18,7 +19,7 @@ func TestWhatIsSentMeanwhile(t *testing.T) {
 	} {
 		for _, source := range []string{"meanwhile", "inbox", "none"} {
 			tr := newTree(agent.Lease{})
-			r := &run{tree: tr, session: &agent.Session{}, inbox: &inbox{}}
+			r := &run{node: node{tree: tr, session: &agent.Session{}}, inbox: &inbox{}}
 			r.session.ID, r.session.Turn = "s", 3
 			tr.meanwhile = func(session string, turn int) (agent.Directive, bool) {
 				if session != "s" || turn != 4 {

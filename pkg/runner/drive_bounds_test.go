@@ -2,14 +2,16 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"github.com/agents-exe/agents/pkg/agent"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -43,7 +45,7 @@ func TestPiecesOfASummaryAreNotShown(t *testing.T) {
 		tr.now = func() time.Time { return time.Time{} }
 		var shown agent.Event
 		tr.watch = func(e agent.Event) { shown = e }
-		(&run{tree: tr, agent: &agent.Agent{}, session: &agent.Session{}}).delta(&agent.Request{Turn: 2, Summary: tt.summary}, tt.d)
+		(&run{node: node{tree: tr, agent: &agent.Agent{}, session: &agent.Session{}}}).delta(&agent.Request{Turn: 2, Summary: tt.summary}, tt.d)
 		if diff := cmp.Diff(tt.want, shown); diff != "" {
 			t.Errorf("%+v of a summary: %t: %s", tt.d, tt.summary, diff)
 		}
@@ -114,6 +116,18 @@ func (hiding) Hidden(_ context.Context, _ *agent.State, name string) error {
 	return nil
 }
 
+// read reads the State of s, which computes what follows from it.
+func read(t *testing.T, s *agent.Session) {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err == nil {
+		err = json.Unmarshal(text, s)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestACallOfAHiddenToolSaysHowToGetIt, unless it had started: then its outcome is not known.
 func TestACallOfAHiddenToolSaysHowToGetIt(t *testing.T) {
 	for name, want := range map[string]string{"h": "activate it", "i": "there is no tool"} {
@@ -122,7 +136,7 @@ func TestACallOfAHiddenToolSaysHowToGetIt(t *testing.T) {
 			s.ID, s.Running, s.Finish, s.Turn, s.RunTurns = "s", true, agent.FinishStop, 1, 1
 			s.Messages = []agent.Message{agent.UserText("go"), {Role: agent.RoleAssistant, Calls: []agent.ToolCall{{ID: "a", Name: name, Args: "{}"}, {ID: "b", Name: name, Args: "{}"}}}}
 			s.Calls = []agent.CallState{{State: state}, {State: state}}
-			s.derive()
+			read(t, s)
 			r := &Runner{Agent: &agent.Agent{Provider: &answersOf{said("done", agent.Usage{})}, Toolsets: []agent.Toolset{hiding{}}}, From: &Resume{Session: s}}
 			if _, err := r.Resume(t.Context()); err != nil {
 				t.Fatal(err)
@@ -224,7 +238,7 @@ func TestWhatARunAddsToItsEvents(t *testing.T) {
 	}{{agent.Event{Kind: agent.EventCompaction}, true, true}, {agent.Event{Kind: agent.EventResume}, true, false}, {agent.Event{Kind: agent.EventEnd}, true, false}, {agent.Event{Kind: agent.EventMessage}, false, false}, {agent.Event{Kind: agent.EventMessage, Input: true}, true, false}, {agent.Event{Kind: agent.EventAnswer}, false, false}} {
 		tr := newTree(agent.Lease{})
 		tr.shared = []byte("1")
-		r := &run{tree: tr, agent: &agent.Agent{Slug: "a"}, session: &agent.Session{}}
+		r := &run{node: node{tree: tr, agent: &agent.Agent{Slug: "a"}, session: &agent.Session{}}}
 		if r.fill(&tt.e); (tt.e.Total != nil) != tt.total || (tt.e.Context != nil) != tt.context || tt.e.Agent != "a" {
 			t.Errorf("%+v", tt.e)
 		}

@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"github.com/agents-exe/agents/pkg/agent"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // kept is a journal in memory.
@@ -45,7 +46,7 @@ func calling(b agent.Budget, shown *[]agent.Event) (*run, *agent.Invocation, *ke
 	}
 	r := spender(nil, tr, "root", b, agent.TotalUsage{})
 	tr.root, r.session.ID = r, "s"
-	other := &remote{session: &agent.Session{}, callKey: "s.1.2", host: r}
+	other := &remote{node: r.below(&agent.Agent{}, "s.1.2"), callKey: "s.1.2"}
 	other.session.ID, other.session.Parent, other.session.Depth, other.session.Running = "other", "s.1.2", 1, true
 	tr.remotes["other"] = other
 	return r, &agent.Invocation{Call: agent.ToolCall{ID: "k", Name: "x"}, Spec: agent.ToolSpec{Name: "x", Channel: 1}, Key: "s.1.1", Session: "s", Agent: "root", Host: &call{run: r}}, k
@@ -377,7 +378,7 @@ func TestTheNextProcessOfACallContinuesItsSessions(t *testing.T) {
 			}
 		}
 		send(t, r, inv, agent.Event{Kind: agent.EventResume, Session: "c"}, at(agent.Event{Kind: agent.EventResume}, "d", "c.1.1", 1))
-		if s := r.tree.remotes["c"]; s == nil || s.total.Usage.Requests != 2 || len(s.session.Messages) != 2 || r.tree.remotes["d"].up != s || len(r.tree.pending) != 0 {
+		if s := r.tree.remotes["c"]; s == nil || s.total.Usage.Requests != 2 || len(s.session.Messages) != 2 || r.tree.remotes["d"].up != &s.node || len(r.tree.pending) != 0 {
 			t.Fatalf("the session is %+v", s)
 		}
 		if len(k.events) != n+2 {

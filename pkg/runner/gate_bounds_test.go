@@ -2,9 +2,10 @@ package runner
 
 import (
 	"fmt"
-	"github.com/agents-exe/agents/pkg/agent"
 	"strings"
 	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // TestAttachmentsAreKeptUpToTheirLimit, beside a text that is cut too.

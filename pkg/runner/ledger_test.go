@@ -1,8 +1,9 @@
 package runner
 
 import (
-	"github.com/agents-exe/agents/pkg/agent"
 	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // TestALedgerKnowsItsOwnSessions: those above are only as many as there are agents.

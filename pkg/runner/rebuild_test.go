@@ -3,11 +3,12 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/agents-exe/agents/pkg/agent"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // TestARebuiltRunBeganWithItsPrompt, and has the last context of the tree.

@@ -4,8 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"github.com/agents-exe/agents/pkg/agent"
 	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // unwritable are rights that cannot be sent.
@@ -97,9 +98,10 @@ func TestCallsOfAChildAreJudgedAtTheirPath(t *testing.T) {
 	p := &pathed{}
 	r.agent.Rights = p
 	var up *remote
+	above := &r.node
 	for _, name := range []string{"x", "y", "z"} {
-		up = &remote{session: &agent.Session{}, callKey: inv.Key, up: up}
-		up.session.Agent = name
+		up = &remote{node: node{tree: r.tree, agent: &agent.Agent{Slug: name}, session: &agent.Session{}, up: above}, callKey: inv.Key}
+		above, up.session.Agent = &up.node, name
 	}
 	if err := r.permitted(inv, up, &agent.Event{Kind: agent.EventCallStarted, Tool: "t", Args: "{}"}); err != nil {
 		t.Fatal(err)

@@ -3,8 +3,9 @@ package runner
 import (
 	"context"
 	"encoding/json"
-	"github.com/agents-exe/agents/pkg/agent"
 	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
 
 	"github.com/agents-exe/agents/pkg/leaf/redact"
 )

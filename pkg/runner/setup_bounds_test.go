@@ -2,9 +2,10 @@ package runner
 
 import (
 	"encoding/json"
-	"github.com/agents-exe/agents/pkg/agent"
 	"strings"
 	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // TestHowAnAgentHasChanged since its session was last used.

@@ -3,10 +3,11 @@ package runner
 import (
 	"context"
 	"errors"
-	"github.com/agents-exe/agents/pkg/agent"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // TestChangedToolsAreNoted: those of the last request, unless the model changed them.
@@ -27,7 +28,7 @@ func TestChangedToolsAreNoted(t *testing.T) {
 		{agent.StepModel, "", "a", nil, ""}, {agent.StepModel, "a b", "a b", nil, ""}, {agent.StepModel, "a b", "a c", nil, "; new: c; removed: b"}, {agent.StepModel, "a b", "a:x b", nil, "; described differently: a"}, {agent.StepModel, "a", "a b", nil, "; new: b"}, {agent.StepModel, "b a", "", nil, "; removed: a, b"},
 		{agent.StepModel, "a", "a b", agent.Toolgroups{"g": true}, ""}, {agent.StepSummary, "a", "b", nil, ""},
 	} {
-		r := &run{session: &agent.Session{}}
+		r := &run{node: node{session: &agent.Session{}}}
 		r.session.Toolgroups = tt.groups
 		r.tools.known, r.tools.specs = specs(tt.before), specs(tt.now)
 		got := r.changedTools(agent.Step{Kind: tt.step})
@@ -60,7 +61,7 @@ func TestToolsetsCompleteTheSystemPrompt(t *testing.T) {
 	}{
 		{"s", nil, "s"}, {"s", []agent.Toolset{telling{" a ", nil}, agent.ToolList{}, telling{"b", nil}}, "s\n\na\n\nb"}, {"", []agent.Toolset{telling{"a", nil}}, "a"}, {"s", []agent.Toolset{telling{"a", broken}, telling{" ", nil}, telling{"", broken}}, "s"},
 	} {
-		r := &run{agent: &agent.Agent{System: tt.system, Toolsets: tt.list}}
+		r := &run{node: node{agent: &agent.Agent{System: tt.system, Toolsets: tt.list}}}
 		if err := r.instruct(t.Context()); err != nil || *r.tools.system != tt.want {
 			t.Errorf("the system prompt is %q, %v, want %q", *r.tools.system, err, tt.want)
 		}
@@ -87,7 +88,7 @@ func TestRequiredToolsAreThereWhenARunBegins(t *testing.T) {
 		"hidden":        {required: []string{"h"}},
 		"in a long run": {required: []string{"a"}, asked: from("a")},
 	} {
-		r := &run{agent: &agent.Agent{RequiredTools: tt.required, Toolsets: []agent.Toolset{hiding{}}}, session: &agent.Session{}}
+		r := &run{node: node{agent: &agent.Agent{RequiredTools: tt.required, Toolsets: []agent.Toolset{hiding{}}}, session: &agent.Session{}}}
 		r.tools.specs, r.tools.asked = tt.specs, tt.asked
 		if err := r.missingTools(t.Context()); (err == nil) != (tt.want == "") || err != nil && (!errors.Is(err, agent.ErrTools) || !strings.HasSuffix(err.Error(), tt.want)) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)

@@ -1,9 +1,10 @@
 package runner
 
 import (
-	"github.com/agents-exe/agents/pkg/agent"
 	"strings"
 	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // TestATraceIsPassedOnIfThereIsOne.
@@ -15,9 +16,9 @@ func TestATraceIsPassedOnIfThereIsOne(t *testing.T) {
 		trace       string // in the spans
 	}{{"", "", false, ""}, {"x", "", false, ""}, {outside, outside, true, "0af7651916cd43dd8448eb211c80319c"}} {
 		tr := newTree(agent.Lease{})
-		tr.root = &run{tree: tr, session: &agent.Session{}}
+		tr.root = &run{node: node{tree: tr, session: &agent.Session{}}}
 		tr.root.session.ID = "s"
-		below := &run{tree: tr, up: tr.root}
+		below := &run{node: node{tree: tr, up: &tr.root.node}}
 		tr.trace(tt.set)
 		if tr.traced != tt.traced || tr.root.traced(agent.Event{}).Traceparent != tt.parent || below.traced(agent.Event{}).Traceparent != "" {
 			t.Errorf("%q: traced: %t, %q", tt.set, tr.traced, tr.root.traced(agent.Event{}).Traceparent)

@@ -3,8 +3,11 @@ package runner
 import (
 	"context"
 	"errors"
-	"github.com/agents-exe/agents/pkg/agent"
+	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/agents-exe/agents/pkg/agent"
 )
 
 // leastOf is a model that knows prices.
@@ -78,6 +81,23 @@ func TestAttemptsThatFailedSpendABudget(t *testing.T) {
 	}
 }
 
+// long is a session with turns whose results have size bytes each. Its model counts a byte as
+// a token.
+func long(turns, size int) *agent.Session {
+	s := &agent.Session{}
+	s.ID, s.Running = "s", true
+	s.Messages = []agent.Message{agent.UserText("begin")}
+	for i := range turns {
+		id := fmt.Sprint("c", i)
+		s.Messages = append(s.Messages, agent.Message{Role: agent.RoleAssistant, Calls: []agent.ToolCall{{ID: id, Name: "t", Args: "{}"}}},
+			agent.Message{Role: agent.RoleTool, Results: []agent.ToolResult{{CallID: id, Name: "t", Parts: []agent.Part{agent.Text(strings.Repeat("x", size))}}}})
+	}
+	// A message counts 16 bytes, and a call and a result 32, beside their text.
+	s.CountedBytes = 21 + turns*(16+35+16+32+size)
+	s.Tokens = s.CountedBytes
+	return s
+}
+
 // TestASessionWaitsForARequest: what an earlier process has sent.
 func TestASessionWaitsForARequest(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -92,7 +112,7 @@ func TestASessionWaitsForARequest(t *testing.T) {
 			s.Setup.Digest, s.Failure = "d", &agent.Failure{TooLong: true}
 		}, false},
 		"no request was made":    {func(s *agent.Session) { s.Setup.Digest = "" }, false},
-		"it was answered":        {func(s *agent.Session) { s.add(agent.Message{Role: agent.RoleAssistant}) }, false},
+		"it was answered":        {func(s *agent.Session) { s.Messages = append(s.Messages, agent.Message{Role: agent.RoleAssistant}) }, false},
 		"it waits for a summary": {func(s *agent.Session) { *s = *long(40, 390); s.Setup.Digest, s.Limits.ContextTokens = "d", 1000 }, true},
 		"it is about to be short": {func(s *agent.Session) {
 			*s = *long(6, 5000)
@@ -102,8 +122,39 @@ func TestASessionWaitsForARequest(t *testing.T) {
 		s := long(0, 0)
 		s.Setup = agent.Setup{Digest: "d", System: "12345678"}
 		tt.change(s)
-		if got := s.unanswered(); (got != (agent.Usage{})) != tt.want || got.Cost != 0 {
+		read(t, s)
+		if got := s.Unanswered(); (got != (agent.Usage{})) != tt.want || got.Cost != 0 {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestWhatAServerDoesNotReportIsEstimated: four bytes of all that it reads are a token.
+func TestWhatAServerDoesNotReportIsEstimated(t *testing.T) {
+	answer := agent.UserText("abcdefgh") // 24 bytes
+	req := &agent.Request{System: "12345678", Messages: []agent.Message{agent.UserText("abcd")}, Tools: []agent.ToolSpec{{Name: "ab", Description: "cde", Schema: []byte("{    }")}}}
+	if got, want := agent.EstimateUsage(req, nil), (agent.Usage{Requests: 1, InputTokens: 39/4 + 1, Estimated: 1}); got != want {
+		t.Errorf("the estimate is %+v, want %+v", got, want)
+	}
+	for _, tt := range []struct {
+		u    agent.Usage
+		a    *agent.Message
+		want agent.Usage
+	}{
+		{agent.Usage{}, nil, agent.Usage{Requests: 1, InputTokens: 10, Estimated: 1}}, {agent.Usage{Requests: 2}, &answer, agent.Usage{Requests: 2, InputTokens: 10, OutputTokens: 6, Estimated: 2}},
+		{agent.Usage{InputTokens: 1}, &answer, agent.Usage{Requests: 1, InputTokens: 1}}, {agent.Usage{OutputTokens: 1}, &answer, agent.Usage{Requests: 1, OutputTokens: 1}},
+	} {
+		if got := tt.u.OrEstimate(req, tt.a); got != tt.want {
+			t.Errorf("%+v is %+v, want %+v", tt.u, got, tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		resp *agent.Response
+		err  error
+		want agent.Usage
+	}{{&agent.Response{}, nil, agent.Usage{Requests: 1}}, {&agent.Response{Usage: agent.Usage{Requests: 3}}, nil, agent.Usage{Requests: 3}}, {nil, errors.New("x"), agent.Usage{}}, {nil, fmt.Errorf("x: %w", &agent.ModelError{Usage: agent.Usage{Requests: 2}}), agent.Usage{Requests: 2}}} {
+		if got := usageOf(tt.resp, tt.err); got != tt.want {
+			t.Errorf("usageOf(%v, %v) = %+v", tt.resp, tt.err, got)
 		}
 	}
 }
