@@ -274,7 +274,11 @@ func (r *run) ask(ctx context.Context, step Step) error {
 //
 //go:noinline
 func (r *run) asking(req *Request) {
-	r.observe(Event{Kind: EventRequest, Turn: req.Turn, Tools: len(req.Tools), Model: r.agent.Model, Flavor: r.agent.Flavor, Summary: req.Summary})
+	model, flavor := r.agent.Model, r.agent.Flavor
+	if of, ok := As[Chooser](r.agent.Provider); ok {
+		model, flavor = of.Choice(req.Fallback)
+	}
+	r.observe(Event{Kind: EventRequest, Turn: req.Turn, Tools: len(req.Tools), Model: model, Flavor: flavor, Fallback: req.Fallback, Summary: req.Summary})
 }
 
 func (r *run) answered(ctx context.Context, step Step, resp *Response, usage Usage, err error, start time.Time) error {
@@ -309,7 +313,7 @@ func (r *run) delta(req *Request, d Delta) {
 		e.Kind = EventReasoning
 	case DeltaRetry:
 		e.Kind, e.Text, e.Error = EventRetry, "", d.Text
-		e.Attempt, e.Millis = d.Attempt, d.Wait.Milliseconds()
+		e.Attempt, e.Millis, e.Fallback, e.Model = d.Attempt, d.Wait.Milliseconds(), d.Fallback, d.Model
 	}
 	if e.Kind != "" && (e.Kind == EventRetry || !req.Summary) {
 		r.observe(e)

@@ -1,4 +1,4 @@
-// Package provider holds providers that wrap another agent.Provider.
+// Package provider holds providers that wrap other agent.Providers.
 //
 // [Retry] repeats requests that failed temporarily:
 //
