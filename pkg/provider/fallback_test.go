@@ -233,3 +233,36 @@ func TestLeastCostOfAFallback(t *testing.T) {
 		}
 	}
 }
+
+// The reasoning of a model, with its signature, is sent to no other server.
+func TestReasoningStaysWithItsServer(t *testing.T) {
+	answers := map[string]string{
+		"chat": modeltest.Events(`{"choices":[{"delta":{"reasoning":"hm","reasoning_details":[{"type":"reasoning.encrypted","data":"SIGNED"}],"tool_calls":[{"index":0,"id":"a","function":{"name":"t","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`, "[DONE]"),
+		"responses": modeltest.Events(`{"type":"response.completed","response":{"status":"completed","output":[{"type":"reasoning","id":"rs_1","encrypted_content":"SIGNED","summary":[{"type":"summary_text","text":"hm"}]},` +
+			`{"type":"function_call","id":"fc_1","call_id":"a","name":"t","arguments":"{}"}]}}`),
+		"anthropic": `{"type":"message","role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"SIGNED"},{"type":"tool_use","id":"a","name":"t","input":{}}],"stop_reason":"tool_use"}`,
+	}
+	each(t, func(t *testing.T, pr protocol) {
+		resp, err := pr.answering(t, answers[pr.name]).Generate(t.Context(), modeltest.Hello, nil)
+		if err != nil || len(resp.Message.Calls) != 1 {
+			t.Fatalf("%+v, %v", resp, err)
+		}
+		req := *modeltest.Hello
+		req.Messages = append(req.Messages[:1:1], resp.Message, agent.Message{Role: agent.RoleTool, Results: []agent.ToolResult{{CallID: "a", Name: "t", Parts: []agent.Part{agent.Text("found")}}}})
+		each(t, func(t *testing.T, other protocol) {
+			body := ""
+			p := other.against(t, func(w http.ResponseWriter, r *http.Request) {
+				data, _ := io.ReadAll(r.Body)
+				body = string(data)
+				io.WriteString(w, other.answer("hi"))
+			})
+			p.BaseURL = strings.Replace(p.BaseURL, "127.0.0.1", "localhost", 1) // another host
+			if _, err := p.Generate(t.Context(), &req, nil); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(body, "SIGNED") && pr.name+other.name != "chatchat" || !strings.Contains(body, "found") {
+				t.Errorf("request: %s", body)
+			}
+		})
+	})
+}
