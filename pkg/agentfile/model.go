@@ -115,7 +115,8 @@ func (l *loader) fallback(n *Node) bool {
 		m.name = name
 		n.fallback = append(n.fallback, &m)
 	}
-	if !ok || len(n.fallback) == 0 || s.ModelName != "" || s.Flavor != "" {
+	first := s.First()
+	if !ok || first == &s.Model {
 		return ok
 	}
 	for _, key := range keysOf[Model]() {
@@ -123,8 +124,18 @@ func (l *loader) fallback(n *Node) bool {
 			l.modelProblem(n, Warning, CodeModel, key, "it has no effect: the agent has no modelName beside it, and its models are those of fallback")
 		}
 	}
-	s.Model, n.fallback = *n.fallback[0], n.fallback[1:]
+	s.Model, n.fallback = *first, n.fallback[1:]
 	return true
+}
+
+// First returns the model that is asked first.
+func (s *Spec) First() *Model {
+	if s.ModelName != "" || s.Flavor != "" || len(s.Fallback) == 0 {
+		return &s.Model
+	}
+	m := s.Models[s.Fallback[0]]
+	m.name = s.Fallback[0]
+	return &m
 }
 
 // Models are the models of n's agent: the first one, and those that are asked when it fails.

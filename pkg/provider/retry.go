@@ -3,6 +3,8 @@
 // [Retry] repeats requests that failed temporarily:
 //
 //	p := &provider.Retry{Provider: &openai.Provider{ … }}
+//
+// [Fallback] asks another model when one fails.
 package provider
 
 import (
