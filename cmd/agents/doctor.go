@@ -218,8 +218,10 @@ func (d *doctor) agents(ctx context.Context, c *config.Config) []modelServer {
 		l.Connect(ctx)
 		d.tree(file, l)
 		for _, n := range l.Nodes {
-			if n.File.Spec.ModelURL != "" {
-				servers[modelServer{n.File.Spec.Flavor, n.File.Spec.ModelURL}] = true
+			for _, m := range n.Models() {
+				if m.ModelURL != "" {
+					servers[modelServer{m.Flavor, m.ModelURL}] = true
+				}
 			}
 		}
 		if err := l.Close(); err != nil {

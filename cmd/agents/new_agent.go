@@ -100,9 +100,9 @@ func newAgentModel(ctx context.Context, p *program.Env, file string, f scaffold.
 		if err != nil {
 			return scaffold.ModelChoice{}, err
 		}
-		if other != nil && other.Spec.Flavor != agentfile.FlavorScripted {
-			s := other.Spec
-			return scaffold.ModelChoice{Flavor: s.Flavor, Url: s.ModelURL, Model: cmp.Or(f.Model, s.ModelName), KeyID: s.APIKeyID}, nil
+		if other != nil && other.Spec.First().Flavor != agentfile.FlavorScripted {
+			m := other.Spec.First()
+			return scaffold.ModelChoice{Flavor: m.Flavor, Url: m.ModelURL, Model: cmp.Or(f.Model, m.ModelName), KeyID: m.APIKeyID}, nil
 		}
 		if other != nil && f.Model == "" {
 			return scaffold.ScriptedChoice(), nil

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +27,8 @@ func sessionCostCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: "ID",
 		Description: `Prints a line for each agent of the tree: what it consumed itself and, in the column
-TREE, the cost including all agents below it. Sessions that other processes stored for
+TREE, the cost including all agents below it. Lines such as "by fast" are the part of a line
+that another model of the agent (fallback) answered. Sessions that other processes stored for
 calls of the tree are included if they are in the same folder.`,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON object, with exact costs", Destination: &asJSON}},
 		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
@@ -83,6 +86,9 @@ func costTable(root *transcript.CostNode, room int) string {
 	add = func(n *transcript.CostNode, depth int) {
 		name := strings.Repeat("  ", min(depth, 10)) + program.OneLine(n.Agent, 60)
 		rows = append(rows, costRow(name, transcript.Outcome(n.Status), &n.Figures, costCell(&n.Total)))
+		for _, model := range slices.Sorted(maps.Keys(n.Fallback)) {
+			rows = append(rows, costRow(strings.Repeat("  ", min(depth, 10))+"  by "+program.OneLine(model, 60), "", n.Fallback[model], ""))
+		}
 		for _, child := range n.Children {
 			add(child, depth+1)
 		}

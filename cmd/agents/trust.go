@@ -165,8 +165,10 @@ func aboutTree(tree *agentfile.Tree, now *load.Trust) string {
 		fmt.Fprintf(&b, "  %-8s%s\n", kind, strings.Join(strings.Fields(text), " "))
 	}
 	for _, n := range tree.Nodes {
-		if url := n.File.Spec.ModelURL; url != "" {
-			line("model", n.Agent.Slug+" sends its prompts to "+url)
+		for _, m := range n.Models() {
+			if m.ModelURL != "" {
+				line("model", n.Agent.Slug+" sends its prompts to "+m.ModelURL)
+			}
 		}
 		for _, s := range n.Services() {
 			line("service", n.Agent.Slug+" calls "+cmp.Or(s.URL, "the servers in "+s.Document))

@@ -244,6 +244,8 @@ type Request struct {
 	// Summary marks a request that sums up the conversation to shorten it:
 	// the answer does not become part of it.
 	Summary bool
+	// Fallback is the name of the model of a Chooser that is to be asked; "" is the first.
+	Fallback string `json:"fallback,omitempty"`
 	// Trace is the traceparent to send with the request; "" if there is no trace.
 	Trace string
 	// Output is the JSON Schema that the answer should satisfy; nil is any text. The
@@ -272,6 +274,17 @@ type Response struct {
 	Usage   Usage
 	// Model is the name that the server gave, if any.
 	Model string
+	// Fallback is the name of the model of a Chooser that answered; "" is the first. Failed
+	// says why those that were asked before did not answer.
+	Fallback, Failed string
+}
+
+// A Chooser is a Provider of several models: the first, and others with names, which are
+// asked when it fails. The others answer until the next prompt, so that the cache of the
+// conversation is not lost at every request.
+type Chooser interface {
+	// Choice returns the model with a name, and the kind of its server.
+	Choice(fallback string) (model, flavor string)
 }
 
 // Finish says why a model stopped.
@@ -294,6 +307,9 @@ type Delta struct {
 	// failed, from 1, and the time until the next.
 	Attempt int
 	Wait    time.Duration
+	// Fallback, of a DeltaRetry, is the name of the model that is asked next, in place of
+	// the one that failed, and Model is that model.
+	Fallback, Model string
 }
 
 // A DeltaKind tells the kinds of Delta apart.

@@ -22,7 +22,8 @@ const (
 	// before it. One with Closing asks for the answer because a budget is
 	// nearly spent: Error (which budget), Total.
 	EventMessage EventKind = "message"
-	// EventAnswer adds a model's message: Message, Finish, Usage, Millis.
+	// EventAnswer adds a model's message: Message, Finish, Usage, Millis, Fallback, and if
+	// other models were asked before it, Error (why they did not answer).
 	EventAnswer EventKind = "answer"
 	// EventSetup says with what the model is asked from now on: Model, Digest,
 	// System, Specs. What was said under the same Digest before in the run is
@@ -38,7 +39,7 @@ const (
 	EventFailure EventKind = "failure"
 	// EventCompaction replaces the conversation by a shorter one: Messages,
 	// Source, Model, Turn, RunTurns, Attempt (of the last message), Digest (of
-	// the setup), Limits, Plan, Toolgroups, Closing with its Error, Total (by the run before it), Text (what was done),
+	// the setup), Limits, Plan, Toolgroups, Fallback, Closing with its Error, Total (by the run before it), Text (what was done),
 	// and Message, Usage and Millis of the request that summed it up, if there
 	// was one, Context, and Input if a person asked for it.
 	EventCompaction EventKind = "compaction"
@@ -59,13 +60,14 @@ const (
 	// EventEnd closes a run: Status, Text or Error, Total, Millis.
 	EventEnd EventKind = "end"
 
-	// EventRequest: a model request begins: Turn, Tools, Model, Flavor, Summary.
+	// EventRequest: a model request begins: Turn, Tools, Model, Flavor, Fallback, Summary.
 	EventRequest EventKind = "request"
 	// EventText and EventReasoning: a piece of the answer: Text.
 	EventText      EventKind = "text"
 	EventReasoning EventKind = "reasoning"
 	// EventRetry: a model request failed and will be repeated: Error,
-	// Attempt, Millis until then. The pieces shown so far are void.
+	// Attempt, Millis until then; or with Fallback and Model, by another model. The pieces
+	// shown so far are void.
 	EventRetry EventKind = "retry"
 	// EventProgress: a running tool says something: CallID, Tool, Text.
 	EventProgress EventKind = "progress"
@@ -138,6 +140,8 @@ type Event struct {
 	Code string `json:"code,omitempty"`
 	// Flavor is the kind of the model's server.
 	Flavor string `json:"flavor,omitempty"`
+	// Fallback is the name, in the agent file, of the model in place of the agent's first.
+	Fallback string `json:"fallback,omitempty"`
 	// Traceparent is the span that a run is part of, if another program set it:
 	// W3C Trace Context.
 	Traceparent string `json:"traceparent,omitempty"`

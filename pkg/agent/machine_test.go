@@ -103,6 +103,7 @@ func next(t *rapid.T, s *agent.Session, a *agent.Agent, limits agent.Limits) []a
 		r.Message.Calls = append(r.Message.Calls, agent.ToolCall{ID: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "id"), Name: "echo", Args: "{}"})
 	}
 	r.Finish = rapid.SampledFrom([]agent.Finish{"", agent.FinishLength, agent.FinishContentFilter}).Draw(t, "finish")
+	r.Fallback = rapid.SampledFrom([]string{"", "fast"}).Draw(t, "fallback")
 	return []agent.Event{s.Answered(step, r)}
 }
 

@@ -67,6 +67,9 @@ type State struct {
 	NoSummary bool `json:"no_summary,omitempty"`
 	// Setup is what the model was last asked with.
 	Setup Setup `json:"setup,omitzero"`
+	// Fallback is the name of the model that answers until the next prompt; "" is the
+	// agent's first.
+	Fallback string `json:"fallback,omitempty"`
 	// Context is what the events of this session last said of the context.
 	Context json.RawMessage `json:"context,omitempty"`
 	// Tokens is the size of the conversation when the model last counted it,
@@ -298,7 +301,7 @@ func (s *Session) applyMessage(e Event) error {
 	s.Attempt = e.Attempt
 	if e.Attempt == 0 {
 		s.begin(e)
-		s.RunTurns, s.Closing = 0, ""
+		s.RunTurns, s.Closing, s.Fallback = 0, "", ""
 	}
 	return nil
 }
@@ -383,7 +386,7 @@ func (s *Session) applyCompaction(e Event) {
 		ID: s.ID, Agent: s.Agent, Source: s.Source, Model: s.Model, Parent: s.Parent, Depth: s.Depth,
 		Messages: append([]Message(nil), e.Messages...), Turn: e.Turn, RunTurns: runTurns, Running: true, Attempt: e.Attempt,
 		Limits: limits, Finish: FinishStop, Setup: Setup{Digest: e.Digest}, Plan: e.Plan, Toolgroups: e.Toolgroups, Compacted: true, NoSummary: s.NoSummary,
-		Context: e.Context,
+		Context: e.Context, Fallback: e.Fallback,
 	}
 	if e.Closing {
 		s.Closing = e.Error
@@ -414,7 +417,7 @@ func (s *Session) applyAnswer(e Event) error {
 	s.add(*e.Message)
 	s.Turn++
 	s.RunTurns++
-	s.Finish, s.Failure = e.Finish, nil
+	s.Finish, s.Failure, s.Fallback = e.Finish, nil, e.Fallback
 	s.Compacted, s.NoSummary = false, false
 	if len(calls) == 0 {
 		s.Loop = Loop{}

@@ -69,7 +69,7 @@ func (s *Session) SetUp(model, system string, tools []ToolSpec) (e Event, new bo
 func (s *Session) Request(step Step, system string, tools []ToolSpec) *Request {
 	return &Request{
 		System: system, Messages: step.Messages, Tools: tools,
-		Session: s.ID, Agent: s.Agent, Turn: s.Turn + 1, Summary: step.Kind == StepSummary,
+		Session: s.ID, Agent: s.Agent, Turn: s.Turn + 1, Summary: step.Kind == StepSummary, Fallback: s.Fallback,
 	}
 }
 
@@ -84,12 +84,14 @@ func (s *Session) Answered(step Step, resp *Response) Event {
 		if strings.TrimSpace(m.Text()) == "" {
 			return s.Failed(step, &ModelError{Message: "the model answered without a text", Usage: usage})
 		}
-		return s.summarized(step, &m, &usage)
+		e := s.summarized(step, &m, &usage)
+		e.Fallback = resp.Fallback
+		return e
 	}
 	m.Calls = slices.Clone(m.Calls)
 	s.repair(m.Calls)
 	return s.event(Event{Kind: EventAnswer, Turn: s.Turn + 1, Model: resp.Model, Message: &m,
-		Finish: cmp.Or(resp.Finish, FinishStop), Usage: &usage})
+		Finish: cmp.Or(resp.Finish, FinishStop), Usage: &usage, Fallback: resp.Fallback, Error: resp.Failed})
 }
 
 // MaxName is the length in bytes to which the name and the id of a call are cut.

@@ -184,7 +184,8 @@ type Node struct {
 
 	stack       []*Node // the nodes above, and this one
 	choice      ModelChoice
-	workDir     string // of its tools
+	fallback    []*Model // see Models
+	workDir     string   // of its tools
 	level       policy.Set
 	confinement *confinement
 	step        *step.Program // its model; nil if that is another one

@@ -38,16 +38,28 @@ const (
 // FlavorScripted is the flavor of agents whose model is a script.
 const FlavorScripted = "scripted"
 
-// model gives the agent of n its model, or says why it cannot have it.
+// model gives the agent of n its models, or says why it cannot have them.
 func (l *loader) model(n *Node) bool {
 	s := n.File.Spec
 	if s.Step != "" {
 		return l.stepModel(n)
 	}
-	own, hasKey := l.ownKey(s)
-	named := ModelChoice{s.Flavor, s.ModelURL, s.ModelName}
+	if !l.fallback(n) {
+		return false
+	}
 	all, one := l.opts.Models[""], l.opts.Models[s.Slug]
 	n.choice = ModelChoice{cmp.Or(one.Flavor, all.Flavor), cmp.Or(one.URL, all.URL), cmp.Or(one.Name, all.Name)}
+	if n.choice != (ModelChoice{}) {
+		n.fallback = nil
+	}
+	if m, ok := s.Models[n.choice.Name]; ok && n.choice == (ModelChoice{Name: n.choice.Name}) {
+		m.name = n.choice.Name
+		s.Model, n.choice = m, ModelChoice{}
+	}
+	for _, m := range n.Models() {
+		l.ownKey(m)
+	}
+	named := ModelChoice{s.Flavor, s.ModelURL, s.ModelName}
 	s.Flavor, s.ModelURL, s.ModelName = cmp.Or(n.choice.Flavor, s.Flavor), cmp.Or(n.choice.URL, s.ModelURL), cmp.Or(n.choice.Name, s.ModelName)
 	if named != (ModelChoice{s.Flavor, s.ModelURL, s.ModelName}) {
 		s.Price = nil // it is that of another model
@@ -55,27 +67,53 @@ func (l *loader) model(n *Node) bool {
 	if n.choice.Flavor != "" {
 		s.Protocol = "" // it is that of another server
 	}
-	n.Agent.Model = s.ModelName
+	n.Agent.Model, n.Agent.ContextTokens = s.ModelName, s.ContextTokens
+	for _, m := range n.fallback {
+		n.Agent.ContextTokens = min(cmp.Or(n.Agent.ContextTokens, agent.DefaultContextTokens), cmp.Or(m.ContextTokens, agent.DefaultContextTokens))
+	}
 	if l.opts.NoModels {
 		return true
 	}
 	if l.opts.Model != nil {
 		if p := l.opts.Model(n.File); p != nil {
-			n.Agent.Provider = s.protocol(p, openai.Flavor(s.Flavor))
+			n.Agent.Provider = s.protocol(p, openai.Flavor(s.Flavor), s.TextCalls)
 			return true
 		}
 	}
-	var p agent.Provider
-	if s.Flavor == FlavorScripted {
-		p = l.scripted(n)
-	} else {
-		p = l.openai(n, own, hasKey)
+	var models []provider.Model
+	ok := true
+	for _, m := range n.Models() {
+		if p := l.modelOf(n, m); p != nil {
+			models = append(models, *p)
+		} else {
+			ok = false
+		}
 	}
-	if p == nil {
+	if !ok {
 		return false
 	}
-	n.Agent.Provider = s.protocol(&provider.Retry{Provider: &prices.Provider{Provider: p, Price: l.price(s)}}, openai.Flavor(n.Agent.Flavor))
+	first := models[0]
+	n.Agent.Model, n.Agent.Flavor, n.Agent.Provider = first.Model, first.Flavor, first.Provider
+	if len(models) > 1 {
+		n.Agent.Provider = &provider.Fallback{Models: models}
+	}
 	return true
+}
+
+// modelOf returns a model of n, or says why it cannot be asked.
+func (l *loader) modelOf(n *Node, m *Model) *provider.Model {
+	named := &provider.Model{Name: cmp.Or(m.name, m.ModelName, m.Flavor), Model: m.ModelName}
+	if m.Flavor == FlavorScripted {
+		named.Flavor, named.Model, named.Provider = FlavorScripted, cmp.Or(m.ModelName, FlavorScripted), l.scripted(n, m)
+	} else {
+		named.Flavor, named.Provider = l.openai(n, m)
+	}
+	if named.Provider == nil {
+		return nil
+	}
+	priced := &prices.Provider{Provider: named.Provider, Price: sync.OnceValue(func() *prices.Price { return m.PriceOf(l.opts.Prices) })}
+	named.Provider = n.File.Spec.protocol(&provider.Retry{Provider: priced}, openai.Flavor(named.Flavor), m.TextCalls)
+	return named
 }
 
 // inText reports whether the model calls tools in its text.
@@ -84,7 +122,7 @@ func (s *Spec) inText() bool {
 }
 
 // protocol is p, with calls as toolProtocol and textCalls say.
-func (s *Spec) protocol(p agent.Provider, flavor openai.Flavor) agent.Provider {
+func (s *Spec) protocol(p agent.Provider, flavor openai.Flavor, textCalls *bool) agent.Provider {
 	switch s.ToolProtocol {
 	case protocolScript:
 		d := script.Dialect{}
@@ -95,53 +133,47 @@ func (s *Spec) protocol(p agent.Provider, flavor openai.Flavor) agent.Provider {
 	case protocolText:
 		p = &textcall.Provider{Provider: p, Dialect: textcall.JSON{}}
 	}
-	if s.TextCalls != nil && *s.TextCalls || s.TextCalls == nil && flavor.TextCalls() && !s.inText() {
+	if textCalls != nil && *textCalls || textCalls == nil && flavor.TextCalls() && !s.inText() {
 		p = &unparsed.Provider{Provider: p}
 	}
 	return p
 }
 
-// price finds what the model of s costs, when it is first asked for.
-func (l *loader) price(s *Spec) func() *prices.Price {
-	return sync.OnceValue(func() *prices.Price { return s.PriceOf(l.opts.Prices) })
-}
-
-// PriceOf is what the model of s costs, by own or the built-in table; nil if that is not known.
-func (s *Spec) PriceOf(own prices.Table) *prices.Price {
-	if s.Price != nil {
-		return s.Price
+// PriceOf is what m costs, by own or the built-in table; nil if that is not known.
+func (m *Model) PriceOf(own prices.Table) *prices.Price {
+	if m.Price != nil {
+		return m.Price
 	}
-	u, err := url.Parse(serverURL(s))
-	if err != nil || s.Flavor == FlavorScripted {
+	u, err := url.Parse(m.serverURL())
+	if err != nil || m.Flavor == FlavorScripted {
 		return nil
 	}
-	if m, ok := prices.Lookup(own, u.Host, s.ModelName); ok {
-		return &m.Price
+	if known, ok := prices.Lookup(own, u.Host, m.ModelName); ok {
+		return &known.Price
 	}
 	return nil
 }
 
-// ownKey is the key in the environment variable that apiKeyEnv names. It is bound to
+// ownKey finds the key in the environment variable that apiKeyEnv names. It is bound to
 // the server that the file itself names.
-func (l *loader) ownKey(s *Spec) (config.Key, bool) {
-	value := strings.TrimSpace(toolenv.Lookup(l.opts.Environ, s.APIKeyEnv))
-	if s.APIKeyEnv == "" || value == "" {
-		return config.Key{}, false
+func (l *loader) ownKey(m *Model) {
+	value := strings.TrimSpace(toolenv.Lookup(l.opts.Environ, m.APIKeyEnv))
+	if m.APIKeyEnv == "" || value == "" {
+		return
 	}
-	key := config.Key{ID: "$" + s.APIKeyEnv, Value: config.NewSecret(value), Hosts: []string{""}}
-	l.tree.secrets = append(l.tree.secrets, key.Value)
-	if u, err := url.Parse(serverURL(s)); err == nil {
-		key.Hosts[0] = net.JoinHostPort(u.Hostname(), config.Port(u))
+	m.own = &config.Key{ID: "$" + m.APIKeyEnv, Value: config.NewSecret(value), Hosts: []string{""}}
+	l.tree.secrets = append(l.tree.secrets, m.own.Value)
+	if u, err := url.Parse(m.serverURL()); err == nil {
+		m.own.Hosts[0] = net.JoinHostPort(u.Hostname(), config.Port(u))
 	}
-	return key, true
 }
 
 // serverURL is the address of the model's server, "" if it is not known.
-func serverURL(s *Spec) string {
-	if flavor, err := openai.ParseFlavor(s.Flavor); err == nil {
-		return cmp.Or(s.ModelURL, flavor.URL())
+func (m *Model) serverURL() string {
+	if flavor, err := openai.ParseFlavor(m.Flavor); err == nil {
+		return cmp.Or(m.ModelURL, flavor.URL())
 	}
-	return s.ModelURL
+	return m.ModelURL
 }
 
 // checkModels reports models that are chosen for agents that are not there, or that are
@@ -185,6 +217,7 @@ func (l *loader) modelProblem(n *Node, severity Severity, code Code, key, format
 
 // causes returns which part of the choice a problem with a key of the file comes from.
 func (c *ModelChoice) causes(key string) string {
+	key = key[strings.LastIndexByte(key, '/')+1:]
 	server := key == "modelUrl" || key == "modelName" || key == "apiKeyId" || key == "apiKeyEnv"
 	switch {
 	case key == "modelName" && c.Name != "":
@@ -200,18 +233,18 @@ func (c *ModelChoice) causes(key string) string {
 // unusable is the severity of what makes n unusable.
 func (n *Node) unusable() Severity { return unusable(n.stack[1:]) }
 
-func (l *loader) scripted(n *Node) agent.Provider {
-	if n.File.Spec.Script == "" {
-		l.broken(n, CodeScript, "script", "it is missing: the flavor %s needs one", FlavorScripted)
+func (l *loader) scripted(n *Node, m *Model) agent.Provider {
+	if m.Script == "" {
+		l.broken(n, CodeScript, m.at("script"), "it is missing: the flavor %s needs one", FlavorScripted)
 		return nil
 	}
-	path, ok := l.resolve(n, n.File.at("script"), n.File.Spec.Script, n.unusable())
+	path, ok := l.resolve(n, n.File.at(m.at("script")), m.Script, n.unusable())
 	if !ok {
 		return nil
 	}
 	data, err := readRegular(path, scripted.MaxBytes)
 	if err != nil {
-		l.broken(n, CodeScript, "script", "%s: %s", path, plain(err))
+		l.broken(n, CodeScript, m.at("script"), "%s: %s", path, plain(err))
 		return nil
 	}
 	if !l.take(KindScript, path, data) {
@@ -219,18 +252,14 @@ func (l *loader) scripted(n *Node) agent.Provider {
 	}
 	script, err := scripted.Parse(path, data)
 	if err != nil {
-		l.scriptProblems(n, err)
+		l.scriptProblems(n, m, err)
 		return nil
-	}
-	n.Agent.Flavor = FlavorScripted
-	if n.Agent.Model == "" {
-		n.Agent.Model = FlavorScripted
 	}
 	return &scripted.Provider{Script: script}
 }
 
 // scriptProblems reports each mistake in a script at its place.
-func (l *loader) scriptProblems(n *Node, err error) {
+func (l *loader) scriptProblems(n *Node, m *Model, err error) {
 	list := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		list = joined.Unwrap()
@@ -239,60 +268,60 @@ func (l *loader) scriptProblems(n *Node, err error) {
 		if p, ok := errors.AsType[*scripted.Problem](err); ok {
 			l.report(Problem{Severity: n.unusable(), Code: CodeScript, File: p.File, Line: p.Line, Col: p.Column, Key: p.Key, Message: p.Message})
 		} else {
-			l.broken(n, CodeScript, "script", "%s", err)
+			l.broken(n, CodeScript, m.at("script"), "%s", err)
 		}
 	}
 }
 
-func (l *loader) openai(n *Node, key config.Key, hasKey bool) agent.Provider {
-	s := n.File.Spec
-	flavor, err := openai.ParseFlavor(s.Flavor)
+// openai returns a model behind a protocol, and the kind of its server.
+func (l *loader) openai(n *Node, m *Model) (string, agent.Provider) {
+	flavor, err := openai.ParseFlavor(m.Flavor)
 	if err != nil {
-		l.broken(n, CodeFlavor, "flavor", "%s", noFlavor(s.Flavor))
-		return nil
+		l.broken(n, CodeFlavor, m.at("flavor"), "%s", noFlavor(m.Flavor))
+		return "", nil
 	}
-	base := serverURL(s)
+	base := m.serverURL()
 	if base == "" {
-		l.broken(n, CodeURL, "modelUrl", "it is missing, and the flavor %s has no server of its own", flavor)
-		return nil
+		l.broken(n, CodeURL, m.at("modelUrl"), "it is missing, and the flavor %s has no server of its own", flavor)
+		return "", nil
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		l.broken(n, CodeURL, "modelUrl", "%q is not a usable URL; want http:// or https:// and a host", withoutUser(base))
-		return nil
+		l.broken(n, CodeURL, m.at("modelUrl"), "%q is not a usable URL; want http:// or https:// and a host", withoutUser(base))
+		return "", nil
 	}
-	if s.ModelName == "" {
-		l.broken(n, CodeSchema, "modelName", "it is missing: the server needs the name of a model")
-		return nil
+	if m.ModelName == "" {
+		l.broken(n, CodeSchema, m.at("modelName"), "it is missing: the server needs the name of a model")
+		return "", nil
 	}
-	protocol := s.modelProtocol(flavor, u)
-	if field := s.fixed(protocol); field != "" {
-		l.broken(n, CodeSchema, "extraBody", "it cannot replace %s", field)
-		return nil
+	protocol := m.modelProtocol(flavor, u)
+	if field := m.fixed(protocol); field != "" {
+		l.broken(n, CodeSchema, m.at("extraBody"), "it cannot replace %s", field)
+		return "", nil
 	}
 	if password, ok := u.User.Password(); ok {
 		l.tree.secrets = append(l.tree.secrets, config.NewSecret(password))
 	}
-	if !hasKey {
-		key, hasKey = l.opts.Keys.Lookup(s.APIKeyID)
+	key, hasKey := l.opts.Keys.Lookup(m.APIKeyID)
+	if m.own != nil {
+		key, hasKey = *m.own, true
 	}
-	if !l.checkKey(n, u, key, hasKey) {
-		return nil
+	if !l.checkKey(n, m, u, key, hasKey) {
+		return "", nil
 	}
 	var reveal func() string
 	if hasKey && key.Allows(u) {
 		reveal = key.Value.Reveal
 	}
-	n.Agent.Flavor = string(flavor.At(u))
-	p := s.provider(protocol, flavor, u, modelhttp.Settings{
-		BaseURL: base, Model: s.ModelName, Key: reveal,
-		Temperature: s.Temperature, MaxOutputTokens: s.MaxOutputTokens, ReasoningEffort: s.ReasoningEffort,
-		ExtraBody: s.ExtraBody, RequestTimeout: seconds(s.RequestTimeoutSeconds),
+	p := m.provider(protocol, flavor, u, modelhttp.Settings{
+		BaseURL: base, Model: m.ModelName, Key: reveal,
+		Temperature: m.Temperature, MaxOutputTokens: m.MaxOutputTokens, ReasoningEffort: m.ReasoningEffort,
+		ExtraBody: m.ExtraBody, RequestTimeout: seconds(m.RequestTimeoutSeconds),
 	})
 	if claude, ok := p.(*anthropic.Provider); ok && claude.RefusesTemperature() {
-		l.modelProblem(n, Warning, CodeModel, "temperature", "the model %s refuses a temperature other than 1: it thinks (see reasoningEffort), or is newer than Claude Opus 4.6", s.ModelName)
+		l.modelProblem(n, Warning, CodeModel, m.at("temperature"), "the model %s refuses a temperature other than 1: it thinks (see reasoningEffort), or is newer than Claude Opus 4.6", m.ModelName)
 	}
-	return p
+	return string(flavor.At(u)), p
 }
 
 // withoutUser is the text of a URL, which need not be a valid one, without the user
@@ -312,17 +341,16 @@ func withoutUser(url string) string {
 // seconds turns a number of seconds into a duration.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// checkKey reports whether n's model can be asked with the key, if one was found. A
+// checkKey reports whether a model of n can be asked with the key, if one was found. A
 // model on this machine may do without; for any other a missing key is fatal wherever
 // in the tree it is, so that nothing runs before it is found missing.
-func (l *loader) checkKey(n *Node, u *url.URL, key config.Key, found bool) bool {
-	s := n.File.Spec
-	id, name, by := s.APIKeyID, "apiKeyId", "its hosts"
-	if s.APIKeyEnv != "" && (id == "" || found && key.ID != id) {
-		id, name, by = "$"+s.APIKeyEnv, "apiKeyEnv", "modelUrl"
+func (l *loader) checkKey(n *Node, m *Model, u *url.URL, key config.Key, found bool) bool {
+	id, name, by := m.APIKeyID, "apiKeyId", "its hosts"
+	if m.APIKeyEnv != "" && (id == "" || found && key.ID != id) {
+		id, name, by = "$"+m.APIKeyEnv, "apiKeyEnv", "modelUrl"
 	}
 	problem := func(severity Severity, code Code, format string, args ...any) {
-		l.modelProblem(n, severity, code, name, format, args...)
+		l.modelProblem(n, severity, code, m.at(name), format, args...)
 	}
 	switch {
 	case found && key.IsPlaceholder():
@@ -333,7 +361,7 @@ func (l *loader) checkKey(n *Node, u *url.URL, key config.Key, found bool) bool 
 		problem(Note, CodeHost, "the key %q is bound to %s by %s; requests to this machine (%s) go without it", id, strings.Join(key.Hosts, ", "), by, u.Host)
 		return true
 	case httphost.Local(u) && strings.HasPrefix(id, "$"):
-		problem(Note, CodeKeyEnv, "the environment variable %s is not set; requests to this machine (%s) go without a key", s.APIKeyEnv, u.Host)
+		problem(Note, CodeKeyEnv, "the environment variable %s is not set; requests to this machine (%s) go without a key", m.APIKeyEnv, u.Host)
 		return true
 	case httphost.Local(u):
 		problem(Note, CodeKey, "there is no key %q; requests to this machine (%s) go without one", id, u.Host)
@@ -343,7 +371,7 @@ func (l *loader) checkKey(n *Node, u *url.URL, key config.Key, found bool) bool 
 	case id == "":
 		problem(Fatal, CodeKey, "it is missing: requests to %s need a key", u.Host)
 	case strings.HasPrefix(id, "$"):
-		problem(Fatal, CodeKeyEnv, "the environment variable %s is not set, and requests to %s need a key", s.APIKeyEnv, u.Host)
+		problem(Fatal, CodeKeyEnv, "the environment variable %s is not set, and requests to %s need a key", m.APIKeyEnv, u.Host)
 	case l.opts.KeysFile == "":
 		problem(Fatal, CodeKey, "there is no key %q: no keys file was found", id)
 	default:
@@ -388,10 +416,10 @@ const (
 // modelProtocol is what the server of the model at u speaks. OpenAI's own server is asked
 // by its own protocol. Of the two flavors of Anthropic's server, Claude, which agents-exe
 // has too, is its compatible endpoint.
-func (s *Spec) modelProtocol(flavor openai.Flavor, u *url.URL) string {
+func (m *Model) modelProtocol(flavor openai.Flavor, u *url.URL) string {
 	switch {
-	case s.Protocol != "":
-		return s.Protocol
+	case m.Protocol != "":
+		return m.Protocol
 	case flavor == openai.OpenAI && strings.EqualFold(u.Hostname(), "api.openai.com"):
 		return protocolResponses
 	case flavor == openai.Anthropic:
@@ -402,7 +430,7 @@ func (s *Spec) modelProtocol(flavor openai.Flavor, u *url.URL) string {
 
 // fixed returns a member of requests that is in extraBody and cannot be replaced, "" if
 // there is none.
-func (s *Spec) fixed(protocol string) string {
+func (m *Model) fixed(protocol string) string {
 	names := openai.Fixed
 	switch protocol {
 	case protocolResponses:
@@ -410,7 +438,7 @@ func (s *Spec) fixed(protocol string) string {
 	case protocolAnthropic:
 		names = anthropic.Fixed
 	}
-	for name := range s.ExtraBody {
+	for name := range m.ExtraBody {
 		if slices.Contains(names, name) {
 			return name
 		}
@@ -419,12 +447,12 @@ func (s *Spec) fixed(protocol string) string {
 }
 
 // provider is the model behind its protocol.
-func (s *Spec) provider(protocol string, flavor openai.Flavor, u *url.URL, settings modelhttp.Settings) agent.Provider {
+func (m *Model) provider(protocol string, flavor openai.Flavor, u *url.URL, settings modelhttp.Settings) agent.Provider {
 	switch protocol {
 	case protocolResponses:
 		return &responses.Provider{Settings: settings, OutputAlone: !flavor.At(u).OutputWithTools()}
 	case protocolAnthropic:
-		return &anthropic.Provider{Settings: settings, ContextTokens: s.ContextTokens}
+		return &anthropic.Provider{Settings: settings, ContextTokens: m.ContextTokens}
 	}
 	return &openai.Provider{Flavor: flavor, Settings: settings}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/toolname"
@@ -45,6 +46,13 @@ func (n *Node) sample(ctx context.Context, s mcpclient.Sampling) (mcpclient.Samp
 // limited returns p with the settings of s. The server's temperature counts only if
 // the agent file has one: many models accept none.
 func limited(p agent.Provider, s mcpclient.Sampling) agent.Provider {
+	if all, ok := p.(*provider.Fallback); ok {
+		own := &provider.Fallback{Models: slices.Clone(all.Models)}
+		for i := range own.Models {
+			own.Models[i].Provider = limited(own.Models[i].Provider, s)
+		}
+		return own
+	}
 	if outer, ok := p.(*unparsed.Provider); ok { // a server's request has no tools
 		p = outer.Provider
 	}

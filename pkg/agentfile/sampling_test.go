@@ -185,3 +185,17 @@ func TestRoots(t *testing.T) {
 		}
 	}
 }
+
+func TestServersSettingsOfSeveralModels(t *testing.T) {
+	own := &provider.Fallback{Models: []provider.Model{
+		{Name: "a", Provider: &provider.Retry{Provider: &prices.Provider{Provider: &openai.Provider{}}}},
+		{Name: "b", Provider: &provider.Retry{Provider: &prices.Provider{Provider: &anthropic.Provider{}}}}}}
+	got := limited(own, mcpclient.Sampling{MaxTokens: 9}).(*provider.Fallback)
+	for i, m := range got.Models {
+		_, settings := withSettings(m.Provider.(*provider.Retry).Provider.(*prices.Provider).Provider)
+		_, before := withSettings(own.Models[i].Provider.(*provider.Retry).Provider.(*prices.Provider).Provider)
+		if settings.MaxOutputTokens != 9 || before.MaxOutputTokens != 0 || m.Name != own.Models[i].Name {
+			t.Errorf("%s: %d tokens, the agent's own %d", m.Name, settings.MaxOutputTokens, before.MaxOutputTokens)
+		}
+	}
+}

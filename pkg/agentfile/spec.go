@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/sandbox"
@@ -20,12 +21,11 @@ const Tag = "OpenAIAgentDescription"
 // A Spec is the contents of an agent file, with its keys in one spelling. The
 // JSON Schema (package schemas) documents each.
 type Spec struct {
-	Slug          string           `json:"slug"`
-	APIKeyID      string           `json:"apiKeyId"`
-	APIKeyEnv     string           `json:"apiKeyEnv"`
-	Flavor        string           `json:"flavor"`
-	ModelURL      string           `json:"modelUrl"`
-	ModelName     string           `json:"modelName"`
+	Slug string `json:"slug"`
+	Model
+	Models   map[string]Model `json:"models"`
+	Fallback []string         `json:"fallback"`
+
 	Announce      string           `json:"announce"`
 	SystemPrompt  Lines            `json:"systemPrompt"`
 	PromptFile    string           `json:"promptFile"`
@@ -38,28 +38,18 @@ type Spec struct {
 	ExtraAgents   lazy[ExtraAgent] `json:"extraAgents"`
 	CompatNames   bool             `json:"compatNames"`
 
-	Protocol      string   `json:"protocol"`
 	ToolProtocol  string   `json:"toolProtocol"`
 	ScriptMarkers []string `json:"scriptMarkers"`
 
-	AllowDash             bool                       `json:"allowDash"`
-	ToolEnv               []string                   `json:"toolEnv"`
-	ToolTimeoutSeconds    float64                    `json:"toolTimeoutSeconds"`
-	ToolWorkingDirectory  string                     `json:"toolWorkingDirectory"`
-	Sandbox               *sandbox.Config            `json:"sandbox"`
-	MaxTurns              int                        `json:"maxTurns"`
-	MaxParallelTools      int                        `json:"maxParallelTools"`
-	ContextTokens         int                        `json:"contextTokens"`
-	Compaction            *bool                      `json:"compaction"`
-	Temperature           *float64                   `json:"temperature"`
-	MaxOutputTokens       int                        `json:"maxOutputTokens"`
-	ReasoningEffort       string                     `json:"reasoningEffort"`
-	ExtraBody             map[string]json.RawMessage `json:"extraBody"`
-	Price                 *prices.Price              `json:"price"`
-	RequestTimeoutSeconds float64                    `json:"requestTimeoutSeconds"`
-	Script                string                     `json:"script"`
-	Step                  string                     `json:"step"`
-	TextCalls             *bool                      `json:"textCalls"`
+	AllowDash            bool            `json:"allowDash"`
+	ToolEnv              []string        `json:"toolEnv"`
+	ToolTimeoutSeconds   float64         `json:"toolTimeoutSeconds"`
+	ToolWorkingDirectory string          `json:"toolWorkingDirectory"`
+	Sandbox              *sandbox.Config `json:"sandbox"`
+	MaxTurns             int             `json:"maxTurns"`
+	MaxParallelTools     int             `json:"maxParallelTools"`
+	Compaction           *bool           `json:"compaction"`
+	Step                 string          `json:"step"`
 
 	InputSchema   json.RawMessage `json:"inputSchema"`
 	OutputSchema  json.RawMessage `json:"outputSchema"`
@@ -75,6 +65,28 @@ type Spec struct {
 
 	Permissions []json.RawMessage `json:"permissions"`
 	Approval    policy.Approval   `json:"approval"`
+}
+
+// A Model is the part of a Spec that says which model is asked and how.
+type Model struct {
+	APIKeyID              string                     `json:"apiKeyId"`
+	APIKeyEnv             string                     `json:"apiKeyEnv"`
+	Flavor                string                     `json:"flavor"`
+	ModelURL              string                     `json:"modelUrl"`
+	ModelName             string                     `json:"modelName"`
+	Protocol              string                     `json:"protocol"`
+	ContextTokens         int                        `json:"contextTokens"`
+	Temperature           *float64                   `json:"temperature"`
+	MaxOutputTokens       int                        `json:"maxOutputTokens"`
+	ReasoningEffort       string                     `json:"reasoningEffort"`
+	ExtraBody             map[string]json.RawMessage `json:"extraBody"`
+	Price                 *prices.Price              `json:"price"`
+	RequestTimeoutSeconds float64                    `json:"requestTimeoutSeconds"`
+	Script                string                     `json:"script"`
+	TextCalls             *bool                      `json:"textCalls"`
+
+	name string      // in Spec.Models; "" if its keys are those of the Spec
+	own  *config.Key // that of APIKeyEnv, if there is one
 }
 
 // A lazy list is one of which encoding/json does not look at T before it reads an entry.
@@ -223,8 +235,8 @@ func flatten(items []any, known []string) []any {
 func keysOf[T any]() []string {
 	t := reflect.TypeFor[T]()
 	var keys []string
-	for i := range t.NumField() {
-		if key := t.Field(i).Tag.Get("json"); key != "" {
+	for _, field := range reflect.VisibleFields(t) {
+		if key := field.Tag.Get("json"); key != "" {
 			keys = append(keys, key)
 		}
 	}

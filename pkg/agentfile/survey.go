@@ -21,8 +21,10 @@ func (l *loader) survey(dir string) *Lock {
 		s.lock.Files[relative(dir, path)] = f
 	}
 	for _, n := range l.tree.Nodes {
-		if path := s.named(n, n.File.Spec.Script); n.File.Spec.Script != "" && path != "" {
-			s.file(KindScript, path)
+		for _, m := range n.Models() {
+			if path := s.named(n, m.Script); m.Script != "" && path != "" {
+				s.file(KindScript, path)
+			}
 		}
 		for _, src := range n.sources {
 			src.survey(s, n)

@@ -33,12 +33,13 @@ const (
 	errorUnknown = "_OTHER" // as the conventions have it: the end is not known
 
 	// What the conventions have no name for.
-	attrCost   = "agents.cost.usd"
-	attrStatus = "agents.status"
-	attrKey    = "agents.call.key"
-	attrReason = "agents.retry.reason"
-	attrWait   = "agents.retry.wait_ms"
-	eventRetry = "agents.retry"
+	attrCost     = "agents.cost.usd"
+	attrStatus   = "agents.status"
+	attrKey      = "agents.call.key"
+	attrReason   = "agents.retry.reason"
+	attrWait     = "agents.retry.wait_ms"
+	attrFallback = "agents.fallback"
+	eventRetry   = "agents.retry"
 )
 
 // providerName is the gen_ai.provider.name of a flavor of model servers. Those that

@@ -231,11 +231,13 @@ func (t *Trace) request(s *traced, e agent.Event) {
 			retry := otlpSpan{}
 			retry.text(attrReason, termtext.Line(e.Error, maxStatusText, "…"))
 			retry.number(attrWait, int(e.Millis))
+			retry.text(attrFallback, e.Fallback)
 			span.Events = append(span.Events, otlpEvent{nanos(e.Time), eventRetry, retry.Attributes})
 		}
 	case agent.EventAnswer:
 		if s.chat != nil {
 			s.chat.text(attrAnswered, e.Model)
+			s.chat.text(attrFallback, e.Fallback)
 			finish := string(e.Finish)
 			s.chat.add(attrFinish, otlpValue{Array: &otlpArray{[]otlpValue{{String: &finish}}}})
 			s.chat.usage(e.Usage)

@@ -1,8 +1,10 @@
-// Package provider holds providers that wrap another agent.Provider.
+// Package provider holds providers that wrap other agent.Providers.
 //
 // [Retry] repeats requests that failed temporarily:
 //
 //	p := &provider.Retry{Provider: &openai.Provider{ … }}
+//
+// [Fallback] asks another model when one fails.
 package provider
 
 import (

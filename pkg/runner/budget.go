@@ -274,12 +274,13 @@ func (r *run) reserveRequest(ctx context.Context, step agent.Step) (settle func(
 			n.account.note(usage)
 			unpriced = unpriced || usage.Unpriced() > 0 && usage.Cost == 0 && n.account.limit[amountUSD] != unlimited
 		}
-		if unpriced && !t.unpriced[r.agent.Model] {
+		model := cmp.Or(r.session.Fallback, r.agent.Model)
+		if unpriced && !t.unpriced[model] {
 			if t.unpriced == nil {
 				t.unpriced = map[string]bool{}
 			}
-			t.unpriced[r.agent.Model] = true
-			warn = "budget usd cannot be enforced for model " + r.agent.Model + ": its price is unknown"
+			t.unpriced[model] = true
+			warn = "budget usd cannot be enforced for model " + model + ": its price is unknown"
 		}
 		t.mu.Unlock()
 		if warn != "" {

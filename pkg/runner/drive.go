@@ -282,7 +282,11 @@ func (r *run) ask(ctx context.Context, step agent.Step) error {
 //
 //go:noinline
 func (r *run) asking(req *agent.Request) {
-	r.observe(agent.Event{Kind: agent.EventRequest, Turn: req.Turn, Tools: len(req.Tools), Model: r.agent.Model, Flavor: r.agent.Flavor, Summary: req.Summary})
+	model, flavor := r.agent.Model, r.agent.Flavor
+	if of, ok := agent.As[agent.Chooser](r.agent.Provider); ok {
+		model, flavor = of.Choice(req.Fallback)
+	}
+	r.observe(agent.Event{Kind: agent.EventRequest, Turn: req.Turn, Tools: len(req.Tools), Model: model, Flavor: flavor, Fallback: req.Fallback, Summary: req.Summary})
 }
 
 func (r *run) answered(ctx context.Context, step agent.Step, resp *agent.Response, usage agent.Usage, err error, start time.Time) error {
@@ -317,7 +321,7 @@ func (r *run) delta(req *agent.Request, d agent.Delta) {
 		e.Kind = agent.EventReasoning
 	case agent.DeltaRetry:
 		e.Kind, e.Text, e.Error = agent.EventRetry, "", d.Text
-		e.Attempt, e.Millis = d.Attempt, d.Wait.Milliseconds()
+		e.Attempt, e.Millis, e.Fallback, e.Model = d.Attempt, d.Wait.Milliseconds(), d.Fallback, d.Model
 	}
 	if e.Kind != "" && (e.Kind == agent.EventRetry || !req.Summary) {
 		r.observe(e)

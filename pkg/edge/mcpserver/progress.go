@@ -102,7 +102,11 @@ func reportOf(e agent.Event) (report, bool) {
 	case agent.EventProgress:
 		s.text = fmt.Sprintf("%s: %s: %s", e.Agent, e.Tool, e.Text)
 	case agent.EventRetry:
-		s.text, s.level = fmt.Sprintf("%s: the model is asked again: %s", e.Agent, e.Error), mcp.LoggingLevelWarning
+		model := "the model is asked again"
+		if e.Fallback != "" {
+			model = "the model " + e.Fallback + " is asked instead"
+		}
+		s.text, s.level = fmt.Sprintf("%s: %s: %s", e.Agent, model, e.Error), mcp.LoggingLevelWarning
 	case agent.EventWarning:
 		s.text, s.level = fmt.Sprintf("%s: warning: %s", e.Agent, e.Text), mcp.LoggingLevelWarning
 	case agent.EventCallEnded:

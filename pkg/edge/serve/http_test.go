@@ -179,11 +179,12 @@ func TestOrigins(t *testing.T) {
 
 // The metrics are valid, name what happened, and have no labels that clients choose.
 func TestMetrics(t *testing.T) {
-	m := serve.NewMetrics([]string{"clock"}, []string{"bash_count"}, []string{`a "model"`})
+	m := serve.NewMetrics([]string{"clock"}, []string{"bash_count"}, []string{"first", `a "model"`})
 	for i := range 3 {
 		session := fmt.Sprint("S", i)
-		m.Observe(agent.Event{Kind: agent.EventRequest, Session: session, Agent: "clock", Model: `a "model"`})
+		m.Observe(agent.Event{Kind: agent.EventRequest, Session: session, Agent: "clock", Model: "first"})
 		m.Observe(agent.Event{Kind: agent.EventRetry, Session: session, Agent: "clock"})
+		m.Observe(agent.Event{Kind: agent.EventRetry, Session: session, Agent: "clock", Fallback: "fast", Model: `a "model"`})
 		m.Observe(agent.Event{Kind: agent.EventAnswer, Session: session, Agent: "clock", Model: "a-model-20260101", Millis: 700, Usage: &agent.Usage{Requests: 1, InputTokens: 10, OutputTokens: 3, Cost: agent.Dollar / 4, Priced: 1}})
 		m.Observe(agent.Event{Kind: agent.EventCallEnded, Session: session, Agent: "clock", Tool: "bash_count", Millis: 20, Result: &agent.ToolResult{Failed: i == 0}})
 		m.Observe(agent.Event{Kind: agent.EventCallEnded, Session: session, Agent: "clock", Tool: fmt.Sprint("client-tool-", i), Result: &agent.ToolResult{}})
@@ -202,7 +203,7 @@ func TestMetrics(t *testing.T) {
 		`agents_run_seconds_bucket{agent="clock",le="+Inf"} 3`,
 		`agents_run_seconds_sum{agent="clock"} 6`,
 		`agents_turns_total{agent="clock",model="a \"model\""} 3`,
-		`agents_model_retries_total{agent="clock"} 3`,
+		`agents_model_retries_total{agent="clock"} 6`,
 		`agents_model_errors_total{agent="other"} 1`,
 		`agents_tokens_total{agent="clock",model="a \"model\"",kind="input"} 30`,
 		`agents_cost_dollars_total{agent="clock",model="a \"model\""} 0.75`,

@@ -100,6 +100,9 @@ func (m *Metrics) Observe(e agent.Event) {
 		m.time(runSeconds, of, seconds)
 	case agent.EventRetry:
 		m.add(retries, of, 1)
+		if e.Model != "" {
+			m.models[e.Session] = e.Model
+		}
 	case agent.EventFailure:
 		m.add(failures, of, 1)
 	case agent.EventAnswer:

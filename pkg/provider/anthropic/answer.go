@@ -18,6 +18,7 @@ const kindCompaction = "compaction"
 // (https://platform.claude.com/docs/en/build-with-claude/streaming), or from the whole
 // message of a server that does not stream.
 type answer struct {
+	host   string
 	before int // number of parts of the turn before it was paused
 	blocks []*block
 	calls  int
@@ -339,7 +340,7 @@ func (a *answer) part(b *block) (agent.Part, bool) {
 	case "thinking":
 		p := agent.Part{Kind: agent.PartReasoning, Text: b.text.String()}
 		if signature := b.signature.Rest(); signature != "" { // there is none if the answer was cut
-			p.Extra = extraJSON("signature", modelhttp.AppendString(nil, signature))
+			p.Extra = a.extra("signature", modelhttp.AppendString(nil, signature))
 		}
 		return p, p.Text != "" || p.Extra != nil
 	}
@@ -363,13 +364,13 @@ func (a *answer) part(b *block) (agent.Part, bool) {
 			raw = with
 		}
 	}
-	return agent.Part{Kind: agent.PartReasoning, Extra: extraJSON("block", raw)}, modelhttp.FirstByte(raw) == '{'
+	return agent.Part{Kind: agent.PartReasoning, Extra: a.extra("block", raw)}, modelhttp.FirstByte(raw) == '{'
 }
 
-// extraJSON returns compact JSON, which is the form that a journal returns.
-func extraJSON(name string, value []byte) json.RawMessage {
+// extra returns a reasoningExtra as compact JSON, which is the form that a journal returns.
+func (a *answer) extra(name string, value []byte) json.RawMessage {
 	var b bytes.Buffer
-	if json.Compact(&b, fmt.Appendf(nil, `{%q:%s}`, name, value)) != nil {
+	if json.Compact(&b, fmt.Appendf(nil, `{%q:%s,"host":%s}`, name, value, modelhttp.AppendString(nil, a.host))) != nil {
 		return nil
 	}
 	return b.Bytes()

@@ -27,8 +27,8 @@ func thoughtful() *agent.Response {
 	return &agent.Response{
 		Message: agent.Message{Role: agent.RoleAssistant,
 			Parts: []agent.Part{
-				{Kind: agent.PartReasoning, Text: `The user asks for two cities. <both> & "at once"`, Extra: extra(`{"signature":` + signature + `}`)},
-				{Kind: agent.PartReasoning, Extra: extra(`{"block":{"type":"redacted_thinking","data":"EmwKAhgBEgy3va3pzix/LafPsn4a=="}}`)},
+				{Kind: agent.PartReasoning, Text: `The user asks for two cities. <both> & "at once"`, Extra: extra(`{"signature":` + signature + `,"host":"127.0.0.1"}`)},
+				{Kind: agent.PartReasoning, Extra: extra(`{"block":{"type":"redacted_thinking","data":"EmwKAhgBEgy3va3pzix/LafPsn4a=="},"host":"127.0.0.1"}`)},
 				agent.Text("I look at both."),
 			},
 			Calls: []agent.ToolCall{
@@ -229,7 +229,7 @@ func TestAPausedTurnIsContinued(t *testing.T) {
 		t.Errorf("the second request of %d: %s", len(*requests), (*requests)[len(*requests)-1])
 	}
 	// The answer of both requests together goes back in the next turn.
-	body, err := p.body(&agent.Request{Messages: []agent.Message{agent.UserText("hello"), resp.Message, agent.UserText("And tomorrow?")}})
+	body, err := p.body("127.0.0.1", &agent.Request{Messages: []agent.Message{agent.UserText("hello"), resp.Message, agent.UserText("And tomorrow?")}})
 	if err != nil || !strings.Contains(string(body), strings.TrimSuffix(paused, "]}]}")+`,{"type":"text","text":"It rains."}]}`) {
 		t.Errorf("the next request: %s, %v", body, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 type encoder struct {
 	modelhttp.Writer
+	host  string
 	cache bool // mark what is cached
 }
 
@@ -149,17 +150,19 @@ func (e *encoder) calls(calls []agent.ToolCall) {
 }
 
 // A reasoningExtra is the Extra of a reasoning part: the signature of the text, or the
-// whole block where there is no text, as with redacted_thinking.
+// whole block where there is no text, as with redacted_thinking, and the host that sent it.
+// Older sessions have no host.
 type reasoningExtra struct {
+	Host      string          `json:"host"`
 	Signature json.RawMessage `json:"signature,omitempty"`
 	Block     json.RawMessage `json:"block,omitempty"`
 }
 
 // reasoning sends a block of thinking back unchanged. It omits what the server would refuse:
-// text that was changed to hide a secret, and reasoning of another provider.
+// text that was changed to hide a secret, and reasoning of another provider or host.
 func (e *encoder) reasoning(p agent.Part) {
 	var extra reasoningExtra
-	if len(p.Extra) == 0 || json.Unmarshal(p.Extra, &extra) != nil || strings.Contains(p.Text, redact.Mark) {
+	if len(p.Extra) == 0 || json.Unmarshal(p.Extra, &extra) != nil || strings.Contains(p.Text, redact.Mark) || extra.Host != "" && extra.Host != e.host {
 		return
 	}
 	switch {

@@ -120,7 +120,8 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, a *answer) (*age
 	if x.URL.Hostname() != host && p.Key != nil && p.Key() != "" {
 		x.Header["Authorization"] = "Bearer " + p.Key() // other servers use one or the other
 	}
-	body, err := p.body(req)
+	a.host = x.URL.Hostname()
+	body, err := p.body(a.host, req)
 	if err != nil {
 		return nil, &agent.ModelError{Message: err.Error(), Err: err}
 	}

@@ -13,13 +13,13 @@ import (
 // Fixed are the members that ExtraBody cannot replace. The slice must not be changed.
 var Fixed = []string{"model", "messages", "system", "tools", "stream"}
 
-// body is the body of a request. It is a function of the request and the Provider's
+// body is the body of a request to a host. It is a function of the request and the Provider's
 // fields only, so that a conversation which grows gives a body with the same beginning,
 // except for the marks in its last messages.
-func (p *Provider) body(req *agent.Request) ([]byte, error) {
+func (p *Provider) body(host string, req *agent.Request) ([]byte, error) {
 	m := modelOf(p.Model)
 	_, own := p.ExtraBody["cache_control"]
-	e := encoder{Writer: modelhttp.NewWriter(req, &p.Settings), cache: !own}
+	e := encoder{Writer: modelhttp.NewWriter(req, &p.Settings), host: host, cache: !own}
 	e.Raw("stream", "true")
 	if err := e.settings(p, m, req); err != nil {
 		return nil, err

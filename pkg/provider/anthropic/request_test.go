@@ -22,7 +22,7 @@ const secret = "sk-ant-very-secret-0123456789"
 
 func bodyOf(t testing.TB, p *Provider, req *agent.Request) string {
 	t.Helper()
-	body, err := p.body(req)
+	body, err := p.body("127.0.0.1", req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,6 +56,7 @@ func conversation() *agent.Request {
 			{Role: agent.RoleAssistant, Parts: []agent.Part{
 				{Kind: agent.PartReasoning, Text: "of another provider", Extra: json.RawMessage(`{"name":"reasoning","details":[{}]}`)},
 				{Kind: agent.PartReasoning, Text: "that has [secret] in it", Extra: json.RawMessage(`{"signature":"c2ln"}`)},
+				{Kind: agent.PartReasoning, Text: "of another host", Extra: json.RawMessage(`{"signature":"c2ln","host":"other"}`)},
 				{Kind: agent.PartReasoning, Text: "that was cut"},
 				agent.Text("\n"),
 			}},
@@ -255,7 +256,7 @@ func TestEffort(t *testing.T) {
 			t.Errorf("%s, %q: %s, want %s", test.model, test.effort, body, test.want)
 		}
 	}
-	_, err := (&Provider{Settings: modelhttp.Settings{Model: "claude-haiku-4-5", ReasoningEffort: "hard"}}).body(modeltest.Hello)
+	_, err := (&Provider{Settings: modelhttp.Settings{Model: "claude-haiku-4-5", ReasoningEffort: "hard"}}).body("", modeltest.Hello)
 	if err == nil || !strings.Contains(err.Error(), `the model claude-haiku-4-5 does not support the reasoning effort "hard"; want none, minimal`) {
 		t.Errorf("an unknown effort: %v", err)
 	}
@@ -311,13 +312,13 @@ func TestRequestsThatCannotBeSent(t *testing.T) {
 		`the schema of tool t is not valid JSON`: {Tools: []agent.ToolSpec{{Name: "t", Schema: json.RawMessage("{")}}},
 		`a message of the unknown role "robot"`:  {Messages: []agent.Message{{Role: "robot"}}},
 	} {
-		if _, err := (&Provider{}).body(req); err == nil || err.Error() != name {
+		if _, err := (&Provider{}).body("", req); err == nil || err.Error() != name {
 			t.Errorf("error %v, want %s", err, name)
 		}
 	}
 	for _, name := range []string{"model", "messages", "system", "tools", "stream"} {
 		p := &Provider{Settings: modelhttp.Settings{ExtraBody: map[string]json.RawMessage{name: json.RawMessage("1")}}}
-		if _, err := p.body(modeltest.Hello); err == nil {
+		if _, err := p.body("", modeltest.Hello); err == nil {
 			t.Errorf("%s can be replaced", name)
 		}
 	}

@@ -54,7 +54,8 @@ func (d *decoder) fault(n *jsondoc.Node) *fault {
 		x.Message = x.defaultMessage()
 	}
 	x.Temporary = x.kind != "" || x.Status >= 500 || x.Status == http.StatusRequestTimeout ||
-		x.Status == http.StatusConflict || x.Status == http.StatusTooManyRequests
+		x.Status == http.StatusConflict || x.Status == http.StatusTooManyRequests && x.Code != "insufficient_quota"
+	x.TooLong = x.Code == "context_length_exceeded"
 	if x.kind == brokenStream {
 		x.Err = io.ErrUnexpectedEOF
 	}

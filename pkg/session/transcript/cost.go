@@ -71,6 +71,9 @@ type CostNode struct {
 	// Status is how its last run ended, empty if it did not.
 	Status agent.Status `json:"status,omitempty"`
 	Figures
+	// Fallback is the part of the Figures that belongs to requests answered by each model in
+	// place of the agent's first.
+	Fallback map[string]*Figures `json:"fallback,omitempty"`
 	// Total are the figures of the node and of all nodes below it.
 	Total Figures `json:"total"`
 	// Children are the sessions that answer calls of this one, in the order in
@@ -157,6 +160,7 @@ func (c *Costs) note(n *CostNode, e *agent.Event) {
 		if e.Usage != nil {
 			n.charge(e.Usage)
 			n.Millis += e.Millis
+			n.answeredBy(e)
 		}
 	case agent.EventCallStarted, agent.EventCallEnded:
 		if c.byKey[e.Key] == nil && e.Key != "" {
@@ -171,6 +175,23 @@ func (c *Costs) note(n *CostNode, e *agent.Event) {
 		n.Status = e.Status
 	}
 	n.follow(e)
+}
+
+// answeredBy notes what a request consumed that another model than the first answered.
+func (n *CostNode) answeredBy(e *agent.Event) {
+	if e.Fallback == "" {
+		return
+	}
+	if n.Fallback == nil {
+		n.Fallback = map[string]*Figures{}
+	}
+	f := n.Fallback[e.Fallback]
+	if f == nil {
+		f = &Figures{}
+		n.Fallback[e.Fallback] = f
+	}
+	f.charge(e.Usage)
+	f.Millis += e.Millis
 }
 
 // follow notes whether a model request may be in progress after e.

@@ -119,6 +119,9 @@ func (m *Markdown) answer(b *strings.Builder, t *Turn) {
 	} else {
 		fmt.Fprintf(b, "## Turn %d%s\n\n", t.N, m.note(e))
 	}
+	if e.Error != "" && !m.Answers {
+		fmt.Fprintf(b, "*Models that did not answer:*\n\n%s\n", quoted(e.Error))
+	}
 	if e.Message != nil {
 		b.WriteString(m.parts(e.Message.Parts))
 	}
@@ -141,6 +144,9 @@ func (m *Markdown) note(e *agent.Event) string {
 	s := fmt.Sprintf(" · %s in, %s out", Number(e.Usage.InputTokens), Number(e.Usage.OutputTokens))
 	if e.Usage.Priced > 0 {
 		s += " · " + e.Usage.CostText()
+	}
+	if e.Fallback != "" {
+		s += " · by the model " + code(e.Fallback)
 	}
 	if e.Millis > 0 {
 		s += " · " + termtext.Elapsed(millis(e.Millis))

@@ -128,7 +128,7 @@ func (n *Node) model(e *agent.Event) *Node {
 		n.answer = n.piece(n.answer, EntryAnswer, e)
 	case agent.EventRetry:
 		n.drop()
-		n.state, n.note = Thinking, ""
+		n.state, n.note, n.Model = Thinking, "", cmp.Or(e.Model, n.Model)
 		n.notice(e, retryText(*e, "…"))
 	case agent.EventAnswer:
 		n.answered(e)

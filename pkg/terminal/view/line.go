@@ -141,8 +141,20 @@ func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond 
 
 // retryText is the text of a repeated model request.
 func retryText(e agent.Event, more string) string {
+	if e.Fallback != "" {
+		return fmt.Sprintf("model request failed, %s is asked instead: %s", modelName(&e), firstLine(e.Error, maxNote, more))
+	}
 	return fmt.Sprintf("model request failed, attempt %d in %s: %s",
 		e.Attempt+1, termtext.Elapsed(millis(e.Millis)), firstLine(e.Error, maxNote, more))
+}
+
+// modelName names the model of an event by its name in the agent file and that of its server.
+func modelName(e *agent.Event) string {
+	name, model := flat(e.Fallback, maxNote, "…"), flat(e.Model, maxNote, "…")
+	if model == "" || model == name {
+		return name
+	}
+	return name + " (" + model + ")"
 }
 
 // Args formats the arguments of a call on one line, as the rows of a Tree do.

@@ -83,6 +83,9 @@ func logLine(e agent.Event) string {
 
 func answerFields(e agent.Event) string {
 	s := fmt.Sprintf("turn=%d finish=%s", e.Turn, termtext.Visible(string(e.Finish)))
+	if e.Fallback != "" {
+		s += " fallback=" + termtext.Visible(e.Fallback)
+	}
 	if e.Message != nil && len(e.Message.Calls) > 0 {
 		s += fmt.Sprintf(" calls=%d", len(e.Message.Calls))
 	}

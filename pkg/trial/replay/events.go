@@ -171,7 +171,7 @@ func (m *emitter) close(ctx context.Context, why error) error {
 // one of the model.
 func (m *emitter) showRequest(s *agent.Session) {
 	if kind := s.Next().Kind; kind == agent.StepModel || kind == agent.StepSummary {
-		m.show(s, agent.Event{Kind: agent.EventRequest, Tools: m.tools[s.Setup.Digest], Model: s.Model})
+		m.show(s, agent.Event{Kind: agent.EventRequest, Tools: m.tools[s.Setup.Digest], Model: s.Model, Fallback: s.Fallback})
 	}
 }
 

@@ -234,7 +234,7 @@ func (r *reader) note(s *session, e *agent.Event) {
 	case agent.EventSetup:
 		s.setup = r.setupOf(e)
 	case agent.EventAnswer:
-		s.add(&request{outcome: answered, response: &agent.Response{Message: *e.Message, Finish: e.Finish, Usage: usage(e), Model: e.Model}})
+		s.add(&request{outcome: answered, response: &agent.Response{Message: *e.Message, Finish: e.Finish, Usage: usage(e), Model: e.Model, Fallback: e.Fallback, Failed: e.Error}})
 	case agent.EventCompaction:
 		if e.Input {
 			s.sent(agent.Directive{Compact: true})
@@ -242,7 +242,7 @@ func (r *reader) note(s *session, e *agent.Event) {
 			s.add(&request{outcome: compacted})
 		}
 		if e.Message != nil {
-			s.summaries[turn] = append(s.summaries[turn], summary{response: &agent.Response{Message: *e.Message, Finish: agent.FinishStop, Usage: usage(e)}})
+			s.summaries[turn] = append(s.summaries[turn], summary{response: &agent.Response{Message: *e.Message, Finish: agent.FinishStop, Usage: usage(e), Fallback: e.Fallback}})
 		}
 		s.compactions++
 	case agent.EventFailure:

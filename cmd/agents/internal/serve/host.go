@@ -202,6 +202,9 @@ func (h *agentServer) newMetrics() *serve.Metrics {
 	for _, t := range h.trees {
 		for _, n := range t.Nodes {
 			agents, models = append(agents, n.Agent.Slug), append(models, n.Agent.Model)
+			for _, m := range n.Models() {
+				models = append(models, m.ModelName)
+			}
 			for _, spec := range n.Tools {
 				tools = append(tools, spec.Name)
 			}
