@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -179,7 +177,7 @@ func login(ctx context.Context, p *program.Env, server *agentfile.Connected, sco
 			fmt.Fprintf(p.Err, "Open this address to sign in to %s:\n\n  %s\n\nIf the browser is on another machine, paste the address that it is redirected to.\n",
 				termtext.Clean(server.Name), termtext.Clean(address))
 			if !noBrowser {
-				openBrowser(ctx, p, address)
+				p.OpenBrowser(ctx, address)
 			}
 			return program.Await(ctx, func() (string, error) {
 				in := bufio.NewScanner(p.In)
@@ -208,28 +206,4 @@ func toolCount(ctx context.Context, p *program.Env, server *agentfile.Connected,
 	defer set.Close(context.WithoutCancel(ctx))
 	tools, err := set.Tools(ctx)
 	return len(tools), err
-}
-
-// openBrowser opens an address, if this machine has a browser that the person can see.
-func openBrowser(ctx context.Context, p *program.Env, address string) {
-	argv := strings.Fields(p.Getenv("BROWSER"))
-	switch {
-	case len(argv) > 0:
-	case p.Getenv("SSH_CONNECTION") != "":
-		return
-	case runtime.GOOS == "darwin":
-		argv = []string{"open"}
-	case runtime.GOOS == "windows":
-		argv = []string{"rundll32", "url.dll,FileProtocolHandler"}
-	case p.Getenv("DISPLAY") != "" || p.Getenv("WAYLAND_DISPLAY") != "":
-		argv = []string{"xdg-open"}
-	default:
-		return
-	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], append(argv[1:], address)...)
-	if err := cmd.Start(); err != nil {
-		p.Warn(fmt.Sprintf("open the browser: %s", err))
-		return
-	}
-	go func() { _ = cmd.Wait() }() // it may stay open
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // A session belongs to the token, or to the local use, that began it: for another token it
-// does not exist, by the channel and by MCP. Local use continues all.
+// does not exist, by the channel, by MCP and in the list. Local use continues all.
 func TestASessionBelongsToItsToken(t *testing.T) {
 	t.Parallel()
 	const a, b = "the-token-of-client-a", "the-token-of-client-b"
@@ -78,6 +78,14 @@ func TestASessionBelongsToItsToken(t *testing.T) {
 			if may := !strings.Contains(end.Error, unknown); may != test.may {
 				t.Errorf("token %s, session %s: the channel ends with %q", test.token, test.session, end.Error)
 			}
+		}
+		for _, format := range []string{"", "?format=html"} {
+			if status, body, _ := site.request(test.token, "/v1/sessions/"+test.session+format, ""); (status == 200) != test.may || status != 200 && status != 404 {
+				t.Errorf("token %s, session %s%s: status %d, %s", test.token, test.session, format, status, body)
+			}
+		}
+		if _, body, _ := site.request(test.token, "/v1/sessions", ""); strings.Contains(body, `"`+test.session+`"`) != test.may {
+			t.Errorf("token %s, session %s is listed: %s", test.token, test.session, body)
 		}
 		if answer := mcp(test.token, `,"session":"`+test.session+`"`); strings.Contains(answer, unknown) == test.may {
 			t.Errorf("token %s, session %s: MCP answers %s", test.token, test.session, answer)

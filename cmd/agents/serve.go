@@ -19,13 +19,14 @@ func serveCommand(p *program.Env) *cli.Command {
 		Description: `Serves the agents that the configuration finds, or those of --agent-file:
 the list of agents at /v1/agents, their runs at /v1/runs, the channel over WebSocket at
 /v1/agents/SLUG/channel, OpenAI's chat completions and responses at /v1, MCP at /mcp,
-A2A at /a2a/SLUG, metrics at /metrics, and /healthz.
+A2A at /a2a/SLUG, metrics at /metrics, /healthz, and at / a page for people.
 
 After the first SIGTERM or Ctrl-C, no new runs start, and runs in progress have as long
 as --grace says to finish. After that, or after a second signal, they are stopped;
 their sessions can be resumed.`,
 		Flags: append(runs.Hide(f.ManyFlags(), "yes"),
 			&cli.StringFlag{Name: "listen", Usage: "listen on `ADDRESS`: a host and a port, or unix:PATH, a private socket", Value: "127.0.0.1:8420", Destination: &f.Listen},
+			&cli.BoolFlag{Name: "open", Usage: "print a link that opens the page and signs in, once and within a minute, and open it in the browser", Destination: &f.Open},
 			&cli.StringFlag{Name: "token-file", TakesFile: true, Usage: "accept the bearer tokens in `FILE`, one per line, or JSON (default on the loopback: a private file)", Destination: &f.Tokens},
 			&cli.BoolFlag{Name: "no-token", Usage: "require no token on the loopback: every user of this machine can run the agents", Destination: &f.NoToken},
 			&cli.StringSliceFlag{Name: "allow-origin", Usage: "accept requests from web pages of `ORIGIN`, such as https://agents.example; repeatable", Destination: &f.Origins},
@@ -54,7 +55,7 @@ their sessions can be resumed.`,
 			if err := f.Keep.Check(); err != nil {
 				return err
 			}
-			if f.UntilIdle { // it serves an interface, at which there is a person
+			if f.UntilIdle || f.Open { // it serves an interface, at which there is a person
 				f.Rights.Default = policy.Effects
 			}
 			return serving.Agents(ctx, p, f)

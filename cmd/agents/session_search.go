@@ -1,57 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
-	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 	"github.com/urfave/cli/v3"
 )
-
-const searcherVersion = 1
-
-// A searchRequest is what the searcher reads.
-type searchRequest struct {
-	Version int      `json:"version"`
-	Index   string   `json:"index"`
-	Words   []string `json:"words"`
-	Folders []string `json:"folders"`
-	Agent   string   `json:"agent,omitempty"`
-	Tool    string   `json:"tool,omitempty"`
-	Since   int64    `json:"since,omitempty"`
-	Until   int64    `json:"until,omitempty"`
-	Limit   int      `json:"limit"`
-}
-
-// A searchHit is a line that it prints.
-type searchHit struct {
-	Session   string        `json:"session"`
-	Path      string        `json:"path"`
-	RootAgent string        `json:"root_agent"`
-	Prompt    string        `json:"prompt"`
-	Began     int64         `json:"began"`
-	Kind      string        `json:"kind"`
-	Agent     string        `json:"agent"`
-	Tool      string        `json:"tool,omitempty"`
-	Turn      int           `json:"turn"`
-	Time      int64         `json:"time"`
-	Snippet   []searchPiece `json:"snippet"`
-}
-
-type searchPiece struct {
-	Text  string `json:"text"`
-	Match bool   `json:"match,omitempty"`
-}
 
 type searchFlags struct {
 	tool, since, until string
@@ -78,7 +39,7 @@ begins so. --agent SLUG looks in texts of one agent.`,
 			if err != nil {
 				return err
 			}
-			hits, err := search(ctx, p, request)
+			hits, err := sessions.Search(ctx, p, *request)
 			if err != nil {
 				return err
 			}
@@ -91,7 +52,7 @@ begins so. --agent SLUG looks in texts of one agent.`,
 }
 
 // searchFor is what the flags and the words ask for.
-func searchFor(s *sessions.Store, words []string, f *searchFlags, now time.Time) (*searchRequest, error) {
+func searchFor(s *sessions.Store, words []string, f *searchFlags, now time.Time) (*sessions.Query, error) {
 	const hint = "`agents session search --help` says more"
 	if len(words) == 0 {
 		return nil, failure.Usage(hint, "session search: the words are missing")
@@ -103,20 +64,7 @@ func searchFor(s *sessions.Store, words []string, f *searchFlags, now time.Time)
 	if err != nil {
 		return nil, err
 	}
-	cache := s.CacheDir()
-	if cache == "" {
-		return nil, failure.Usage("set XDG_CACHE_HOME", "session search: there is no folder for its index")
-	}
-	r := &searchRequest{
-		Version: searcherVersion, Index: filepath.Join(cache, "sessions.sqlite3"), Words: words,
-		Agent: s.Global.Agent, Tool: f.tool, Limit: f.limit,
-	}
-	for _, d := range dirs {
-		if d, err = filepath.Abs(d); err != nil {
-			return nil, failure.NothingRan(err, "")
-		}
-		r.Folders = append(r.Folders, d)
-	}
+	r := &sessions.Query{Words: words, Folders: dirs, Agent: s.Global.Agent, Tool: f.tool, Limit: f.limit}
 	for _, date := range []struct {
 		flag, value string
 		to          *int64
@@ -133,47 +81,11 @@ func searchFor(s *sessions.Store, words []string, f *searchFlags, now time.Time)
 	return r, nil
 }
 
-func search(ctx context.Context, p *program.Env, r *searchRequest) ([]searchHit, error) {
-	path, err := process.Companion(program.Search)
-	if err != nil {
-		return nil, failure.NothingRan(fmt.Errorf("session search: %w", err), "`go install github.com/agents-exe/agents/cmd/...@latest` installs it beside agents; `make build` makes both")
-	}
-	in, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	var out, errs bytes.Buffer
-	exit, err := process.Run(ctx, &process.Command{Path: path, Env: p.Environ, Stdin: bytes.NewReader(in), Stdout: &out, Stderr: &errs})
-	switch {
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case err != nil:
-		return nil, failure.NothingRan(fmt.Errorf("session search: %w", err), "")
-	case exit.Code != 0 || exit.Signal != 0:
-		said := strings.TrimPrefix(strings.TrimSpace(errs.String()), "error: ")
-		if said == "" {
-			said = exit.String()
-		}
-		return nil, &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("session search: %s", said)}
-	}
-	hits := []searchHit{}
-	dec := json.NewDecoder(&out)
-	for {
-		var h searchHit
-		if err := dec.Decode(&h); err == io.EOF {
-			return hits, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("session search: read what %s found: %w", path, err)
-		}
-		hits = append(hits, h)
-	}
-}
-
 // showHits writes the hits by session: the best session first, and in each the
 // best text first.
-func showHits(p *program.Env, hits []searchHit) error {
+func showHits(p *program.Env, hits []sessions.Hit) error {
 	var order []string
-	bySession := map[string][]searchHit{}
+	bySession := map[string][]sessions.Hit{}
 	for _, h := range hits {
 		if bySession[h.Path] == nil {
 			order = append(order, h.Path)
@@ -208,7 +120,7 @@ func showHits(p *program.Env, hits []searchHit) error {
 }
 
 // snippet is a piece of text with what was found in bold on a terminal.
-func snippet(p *program.Env, pieces []searchPiece) string {
+func snippet(p *program.Env, pieces []sessions.Piece) string {
 	var b strings.Builder
 	for _, piece := range pieces {
 		text := strings.Join(strings.Fields("."+termtext.Clean(piece.Text)+"."), " ")

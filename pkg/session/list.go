@@ -71,6 +71,8 @@ type Filter struct {
 	Dir string
 	// Before, if it is not zero, selects those that changed before this time.
 	Before time.Time
+	// Pick, if it is not nil, selects by the path, before anything is read.
+	Pick func(path string) bool
 	// Want, if it is not nil, selects those for which it is true. It is called in
 	// the order of the list.
 	Want func(*Info) bool
@@ -81,7 +83,7 @@ type Filter struct {
 // List returns the sessions in folders that f selects, the most recently changed
 // first. A folder that does not exist is skipped; if a folder cannot be read, its error
 // is returned together with the sessions of the others. Until the Limit is reached,
-// every session that matches Dir and Before is read completely, to detect damage.
+// every session that matches Dir, Before and Pick is read completely, to detect damage.
 //
 // The last session of a folder:
 //
@@ -103,7 +105,7 @@ func List(f Filter, dirs ...string) ([]Info, error) {
 	for len(found) > 0 && len(list) < f.Limit {
 		var some []entry
 		for len(found) > 0 && len(some) < max(f.Limit-len(list), runtime.GOMAXPROCS(0)) {
-			if (f.Before.IsZero() || found[0].changed.Before(f.Before)) && began(found[0]) {
+			if (f.Before.IsZero() || found[0].changed.Before(f.Before)) && (f.Pick == nil || f.Pick(found[0].path)) && began(found[0]) {
 				some = append(some, found[0])
 			}
 			found = found[1:]

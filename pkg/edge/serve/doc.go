@@ -3,6 +3,8 @@
 //   - GET /v1/agents lists the agents and their tools.
 //   - GET /v1/agents/SLUG/channel is the channel over WebSocket (package wsconn), one
 //     message in a frame: see package channel and docs/serve.md.
+//   - GET / is a page for people: a client of these routes, without a build step.
+//   - GET /v1/sessions lists and searches the sessions of a token.
 //   - GET /metrics is for Prometheus ([Metrics]), GET /healthz for load balancers.
 //   - [Mount] adds other protocols.
 //

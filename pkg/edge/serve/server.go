@@ -99,6 +99,10 @@ type Options struct {
 	// last one unless the run was left before that or Parked; nil stores none. A session that
 	// the Owner of ctx may not continue is one that does not exist.
 	Journal func(ctx context.Context, slug, session string) ([]agent.Event, error)
+	// Sessions are those of the clients; the zero value offers none.
+	Sessions Sessions
+	// Link is exchanged for the first of the Tokens: see Server.signIn. "" is none.
+	Link string
 	// Tokens are those of the clients. With none, no token is needed.
 	Tokens []Token
 	// Tokenless is the Token.Owner of all clients if there are no Tokens.
@@ -148,8 +152,11 @@ type Server struct {
 	secret admission.Tokens
 	hosts  admission.Hosts
 	places places
+	policy string    // of the page: see pagePolicy
+	began  time.Time // for Options.Link
 
 	mu       sync.Mutex
+	link     admission.Tokens // Options.Link, until it is used
 	listener *admission.Listener
 	runs     map[*context.CancelCauseFunc]bool // to end each run
 	held     map[heldKey]*held
@@ -194,7 +201,10 @@ func New(o Options) *Server {
 		s.tokens = append(s.tokens, c)
 		secrets = append(secrets, t.Secret)
 	}
-	s.secret = admission.NewTokens(secrets)
+	s.secret, s.policy, s.began = admission.NewTokens(secrets), pagePolicy(o.Sessions.Sources), time.Now()
+	if o.Link != "" {
+		s.link = admission.NewTokens([]string{o.Link})
+	}
 	return s
 }
 
@@ -203,6 +213,10 @@ func (s *Server) mux(c *client) *http.ServeMux {
 	m.HandleFunc("GET /v1/agents", c.agents)
 	m.HandleFunc("GET /v1/agents/{slug}/channel", c.channel)
 	m.HandleFunc("GET /v1/runs", c.runs)
+	if s.opts.Sessions.List != nil {
+		m.HandleFunc("GET /v1/sessions", c.sessions)
+		m.HandleFunc("GET /v1/sessions/{id}", c.session)
+	}
 	if s.opts.Metrics != nil {
 		m.HandleFunc("GET /metrics", c.metrics)
 	}
@@ -357,6 +371,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	admission.LimitBody(w, r, s.opts.BodyTime)
 	if r.URL.Path == "/healthz" {
 		s.health(w)
+		return
+	}
+	if s.page(w, r) {
 		return
 	}
 	c, err := s.admit(r)

@@ -25,9 +25,7 @@ func Run(t *testing.T, address string, args ...string) string {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(home)
-	args = append([]string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-		"--hide-scrollbars", "--user-data-dir=" + home}, args...)
+	args = append(flags(home), args...)
 	cmd := exec.CommandContext(ctx, path, append(args, address)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, time.Minute
@@ -35,4 +33,10 @@ func Run(t *testing.T, address string, args ...string) string {
 		t.Fatalf("%v\n%s", err, errs.String())
 	}
 	return out.String()
+}
+
+func flags(home string) []string {
+	return []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+		"--hide-scrollbars", "--user-data-dir=" + home}
 }

@@ -48,6 +48,7 @@ var rules = []rule{
 	{path: "pkg/leaf/toolenv"},
 	{path: "pkg/leaf/toolname"},
 	{path: "pkg/leaf/traceid"},
+	{path: "pkg/leaf/webpage"},
 	{path: "pkg/leaf/wholefile"},
 	{path: "pkg/leaf/wsconn", modules: []string{"github.com/coder/websocket"}},
 	{path: "schemas"},

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/webpage"
 )
 
 // The page, its style and its script. Instead of a template package, @NAME@ is
@@ -35,7 +36,8 @@ var (
 func HTML(w io.Writer, s *Summary, events iter.Seq2[agent.Event, error]) error {
 	out := bufio.NewWriter(w)
 	before, after, _ := strings.Cut(pageHTML, "@DATA@")
-	fill := strings.NewReplacer("@STYLE@", pageStyle, "@SCRIPT@", pageScript, "@STYLE-HASH@", hash(pageStyle), "@SCRIPT-HASH@", hash(pageScript))
+	style, script := pageParts()
+	fill := strings.NewReplacer("@STYLE@", style, "@SCRIPT@", script, "@STYLE-SOURCE@", source(style), "@SCRIPT-SOURCE@", source(script))
 	_, _ = fill.WriteString(out, before) // out keeps the first error
 	readErr := pageData(out, s, events)
 	_, _ = fill.WriteString(out, after)
@@ -45,9 +47,20 @@ func HTML(w io.Writer, s *Summary, events iter.Seq2[agent.Event, error]) error {
 	return readErr
 }
 
-func hash(text string) string {
+func pageParts() (style, script string) {
+	return webpage.Style + pageStyle, "\"use strict\";\n(() => {\n" + webpage.Script + pageScript + "})();"
+}
+
+// PageSources are the style and the script of the page as sources of a content security
+// policy: a page that shows it in a frame must permit them too.
+func PageSources() (style, script string) {
+	style, script = pageParts()
+	return source(style), source(script)
+}
+
+func source(text string) string {
 	h := sha256.Sum256([]byte(text))
-	return base64.StdEncoding.EncodeToString(h[:])
+	return "'sha256-" + base64.StdEncoding.EncodeToString(h[:]) + "'"
 }
 
 // pageData writes the data. encoding/json escapes <, > and &, so that the data cannot
@@ -99,12 +112,12 @@ func forPage(events iter.Seq2[agent.Event, error]) iter.Seq2[agent.Event, error]
 			e.Messages = nil
 			if e.Message != nil {
 				m := *e.Message
-				m.Parts = pageParts(m.Parts)
+				m.Parts = shownParts(m.Parts)
 				e.Message = &m
 			}
 			if e.Result != nil {
 				r := *e.Result
-				r.Parts = pageParts(r.Parts)
+				r.Parts = shownParts(r.Parts)
 				e.Result = &r
 			}
 			e.Specs = slices.Clone(e.Specs)
@@ -118,7 +131,7 @@ func forPage(events iter.Seq2[agent.Event, error]) iter.Seq2[agent.Event, error]
 	}
 }
 
-func pageParts(parts []agent.Part) []agent.Part {
+func shownParts(parts []agent.Part) []agent.Part {
 	parts = slices.Clone(parts)
 	for i := range parts {
 		p := &parts[i]

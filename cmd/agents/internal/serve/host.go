@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -22,6 +24,7 @@ import (
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/leaf/guard"
 	"github.com/agents-exe/agents/pkg/runner"
+	"github.com/agents-exe/agents/pkg/leaf/wsconn"
 	"github.com/agents-exe/agents/pkg/session"
 )
 
@@ -39,6 +42,9 @@ func (f agentsServer) run(ctx context.Context, p *program.Env) error {
 		if u, err := url.Parse(origin); err != nil || u.Host == "" || origin != u.Scheme+"://"+u.Host {
 			return failure.Usage("", "--allow-origin %s: it is a scheme and a host, such as https://agents.example", origin)
 		}
+	}
+	if f.Open && strings.HasPrefix(f.Listen, wsconn.Socket) {
+		return failure.Usage("", "--open: a browser cannot connect to the socket %s", f.Listen)
 	}
 	web, err := listen(ctx, p, address{flag: "--listen", value: f.Listen, tokens: f.Tokens, noToken: f.NoToken, own: "serve.token", socket: true})
 	if err != nil {
@@ -91,7 +97,7 @@ func (f agentsServer) serve(ctx context.Context, h *agentServer, web *httpListen
 	defer end()
 	o.Mounts = mounts
 	if h.host.Sessions != nil {
-		o.Journal = h.lastRun
+		o.Journal, o.Sessions = h.lastRun, h.kept()
 	}
 	now, stop := f.hurry(ctx, h)
 	defer stop()
@@ -101,6 +107,14 @@ func (f agentsServer) serve(ctx context.Context, h *agentServer, web *httpListen
 		h.say("warning: other programs will not find this server: " + err.Error())
 	} else {
 		defer unlist()
+	}
+	if f.Open {
+		link := web.reachable() + "/"
+		if h.secured {
+			o.Link = rand.Text()
+			link += "#link=" + o.Link
+		}
+		defer h.openPage(ctx, link)()
 	}
 	fmt.Fprintf(h.p.Err, "serving agents at %s\n", web.address())
 	o.Warn = h.say

@@ -138,12 +138,17 @@ func (w *httpListener) address() string {
 	return "http://" + a.String()
 }
 
+// reachable is the address for programs of this machine.
+func (w *httpListener) reachable() string {
+	if tcp, ok := w.listener.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return fmt.Sprintf("http://127.0.0.1:%d", tcp.Port)
+	}
+	return w.address()
+}
+
 // publish lists the server among those of this machine, for programs of this user.
 func (w *httpListener) publish(agents []agent.ToolSpec) (remove func(), err error) {
-	l := remote.Local{Address: w.address(), PID: os.Getpid(), Started: time.Now(), TokenFile: w.file, Agents: []string{}}
-	if tcp, ok := w.listener.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		l.Address = fmt.Sprintf("http://127.0.0.1:%d", tcp.Port)
-	}
+	l := remote.Local{Address: w.reachable(), PID: os.Getpid(), Started: time.Now(), TokenFile: w.file, Agents: []string{}}
 	for _, a := range agents {
 		l.Agents = append(l.Agents, a.Name)
 	}

@@ -43,6 +43,7 @@ type Agents struct {
 	Connections            int
 	Grace                  time.Duration
 	UntilIdle              bool
+	Open                   bool // the page, in the browser
 }
 
 type MCP struct {
