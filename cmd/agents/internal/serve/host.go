@@ -23,8 +23,8 @@ import (
 	"github.com/agents-exe/agents/pkg/edge/serve"
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/leaf/guard"
-	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/leaf/wsconn"
+	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/session"
 )
 
