@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A node is one agent at work in one session. The other end is a run of this process, or a
-// remote.
+// A node is one agent at work in one session: that of a run of this process, or of a remote.
 type node struct {
 	tree    *tree
 	up      *node // nil at the root
