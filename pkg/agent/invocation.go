@@ -63,8 +63,10 @@ type Invocation struct {
 	Remote bool
 	// Parsed is for Rights: what one of them has made of the arguments, for the others.
 	Parsed any
-	// Host is the run that makes the call; nil outside of one.
-	Host Host
+	// Host is the run that makes the call; nil outside of one. Driver is what the program that
+	// drives the run notes of the call; nobody else looks inside.
+	Host   Host
+	Driver any
 	// Context is the context of the run when the call began: a JSON value that all tools
 	// and agents of the tree share, nil if there is none. SetContext changes it.
 	Context json.RawMessage

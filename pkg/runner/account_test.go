@@ -222,7 +222,7 @@ func TestCallsAreReservedUntilTheyAreCounted(t *testing.T) {
 	}
 	// What the reserver of the embedding program refuses is released again.
 	refused := errors.New("refused")
-	inv := &agent.Invocation{Key: "d", Host: &call{run: own}}
+	inv := &agent.Invocation{Key: "d", Driver: &call{run: own}}
 	next := func(context.Context, Need) (func(agent.Usage), error) { return nil, refused }
 	if _, err := tr.reserver(next)(t.Context(), Need{Call: inv}); err != refused || root.account.held[amountCalls] != 1 {
 		t.Errorf("the reserver returned %v, %d calls are held", err, root.account.held[amountCalls])
@@ -334,7 +334,7 @@ func TestASharedReservationIsMadeForWhatIsLimited(t *testing.T) {
 func TestAChildReservesAtItsCaller(t *testing.T) {
 	tr := newTree(agent.Lease{})
 	root := spender(nil, tr, "root", agent.Budget{Calls: ptr[int64](3), Turns: ptr[int64](5)}, agent.TotalUsage{Calls: 1})
-	inv := &agent.Invocation{Key: "s.1.1", Host: &call{run: root}}
+	inv := &agent.Invocation{Key: "s.1.1", Host: root, Driver: &call{run: root}}
 	top := root.away(inv.Key)
 	top.total.Calls = 1
 	top.session.ID, top.session.Running = "c", true

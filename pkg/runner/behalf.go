@@ -26,10 +26,11 @@ type Behalf struct {
 // call itself no longer counts as a running one (Runner.MaxProcesses), and b does not count
 // towards limits of depth. It is an error if the call is not part of a run.
 func OnBehalf(ctx context.Context, inv *agent.Invocation, b Behalf, prompt agent.Message) (*agent.Outcome, error) {
-	r := callOf(inv)
-	if r == nil {
+	c := callOf(inv)
+	if c == nil {
 		return &agent.Outcome{Status: agent.StatusFailed, Agent: inv.Agent}, errors.New("this call is not part of a run")
 	}
+	r := c.run
 	a := *r.agent
 	a.Model, a.Flavor, a.Provider, a.Deadline = b.Model, b.Model, b.Provider, b.Deadline
 	a.System, a.Opening, a.OutputSchema, a.RequiredTools, a.Budget = "", nil, nil, nil, agent.Budget{}
@@ -42,7 +43,7 @@ func OnBehalf(ctx context.Context, inv *agent.Invocation, b Behalf, prompt agent
 			return slices.DeleteFunc(slices.Clone(list), func(t agent.Tool) bool { return !b.Offers(t.Spec()) }), err
 		})
 	}
-	if r.admitted.CompareAndSwap(true, false) {
+	if c.admitted.CompareAndSwap(true, false) {
 		<-r.tree.gate.slots
 	}
 	child := &run{node: r.below(&a, inv.Key)}

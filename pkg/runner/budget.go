@@ -457,12 +457,12 @@ func (t *tree) reserver(next Reserver) Reserver {
 	}
 	return func(ctx context.Context, n Need) (func(agent.Usage), error) {
 		if c := callOf(n.Call); c != nil {
-			if n.Call.Spec.Channel > 0 && c.levels() < 1 { // the process would send a request before it tells us its depth
-				_, err := agent.AnswerOf(&agent.Outcome{Agent: n.Call.Spec.Name}, c.errDepth())
+			if n.Call.Spec.Channel > 0 && c.run.levels() < 1 { // the process would send a request before it tells us its depth
+				_, err := agent.AnswerOf(&agent.Outcome{Agent: n.Call.Spec.Name}, c.run.errDepth())
 				return nil, err
 			}
-			if c.budgeted() {
-				return c.reserveBoth(ctx, n, next)
+			if c.run.budgeted() {
+				return c.run.reserveBoth(ctx, n, next)
 			}
 		}
 		return next(ctx, n)

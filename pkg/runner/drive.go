@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A node is one agent at work in one session. The other end is a run of this process, or a
-// remote.
+// A node is one agent at work in one session: that of a run of this process, or of a remote.
 type node struct {
 	tree    *tree
 	up      *node // nil at the root
@@ -378,7 +377,7 @@ func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 	inv := &k.inv
 	r.session.Invoke(inv, c, tool.Spec())
 	inv.Trace = r.tree.callTrace(r.tree.root.session.ID, inv.Key)
-	inv.Host, inv.Level, inv.Context = k, r.tree.above+r.depth, r.tree.currentContext()
+	inv.Host, inv.Driver, inv.Level, inv.Context = r, k, r.tree.above+r.depth, r.tree.currentContext()
 	if inv.Spec.Channel > 0 {
 		ctx, k.stop = context.WithCancelCause(ctx)
 		defer k.stop(nil)

@@ -123,10 +123,10 @@ func (g *Gate) Call(ctx context.Context, tool agent.Tool, inv *agent.Invocation,
 	return record(e)
 }
 
-// A call is what a Gate notes of a call on its way. Those of a run are the Host of their
+// A call is what a Gate notes of a call on its way. Those of a run are the Driver of their
 // Invocation, which is beside it: one allocation for both.
 type call struct {
-	*run
+	run     *run
 	inv     agent.Invocation
 	stop    context.CancelCauseFunc
 	started bool
@@ -144,7 +144,7 @@ func callOf(inv *agent.Invocation) *call {
 	if inv == nil {
 		return nil
 	}
-	c, _ := inv.Host.(*call)
+	c, _ := inv.Driver.(*call)
 	return c
 }
 

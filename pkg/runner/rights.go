@@ -17,13 +17,13 @@ func (t *tree) decide(ctx context.Context, inv *agent.Invocation) agent.Verdict 
 	v, own := agent.Verdict{Decision: agent.Allow}, agent.Verdict{Decision: agent.Allow}
 	c := callOf(inv)
 	if c != nil {
-		own = c.judge(inv)
-		for range c.rights() { // the call runs with the arguments that were judged, of which each may replace some
+		own = c.run.judge(inv)
+		for range c.run.rights() { // the call runs with the arguments that were judged, of which each may replace some
 			if own.Args == "" || own.Denies() {
 				break
 			}
 			inv.Replace(own.Args)
-			own = c.judge(inv)
+			own = c.run.judge(inv)
 		}
 		if own.Args != "" && !own.Denies() {
 			own = agent.Verdict{Decision: agent.Deny, Rule: own.Rule, Reason: "its command line or a path, judged again, is a different one"}
@@ -37,7 +37,7 @@ func (t *tree) decide(ctx context.Context, inv *agent.Invocation) agent.Verdict 
 		return v
 	}
 	if own.External && !own.Denies() {
-		own = c.consult(ctx, inv, own)
+		own = c.run.consult(ctx, inv, own)
 	}
 	return v.And(own)
 }

@@ -76,7 +76,7 @@ type Runner struct {
 	// record has it.
 	NoNotices bool
 	// Delegate, if it is not nil, has sub-agents run by other Runners: see StepCall. Those
-	// that a program calls (Invocation.OnBehalf) run here.
+	// that a program calls (OnBehalf) run here.
 	Delegate func(ctx context.Context, d Delegation) error
 	// Observe is called with every event of the run and its sub-agents, one at
 	// a time, and must return soon; nil is fine.

@@ -3,7 +3,7 @@
 //
 // A script runs in a separate process, agents-toolbox (package interpreter), which can only
 // compute. It calls tools as the agent does: the process takes the place of the model in a
-// run below that of the agent ([agent.Invocation.OnBehalf]), so its calls are subject to the
+// run below that of the agent ([runner.OnBehalf]), so its calls are subject to the
 // same rules, budgets and journal as all others.
 //
 // The process reads a [Start] and writes [Step]s, one JSON value in each line. A Step with
