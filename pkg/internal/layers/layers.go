@@ -87,6 +87,7 @@ var rules = []rule{
 	{path: "pkg/source/toolbox/lua/interpreter", floor: 2, modules: []string{"github.com/yuin/gopher-lua"}, beside: []string{"pkg/source/toolbox/lua"}},
 	{path: "pkg/source/toolbox/skills", floor: 2, beside: []string{"pkg/yamldoc"}},
 	{path: "pkg/source/toolbox/sqlite", floor: 2, modules: []string{"modernc.org/sqlite", "modernc.org/libc"}, beside: []string{"pkg/source/toolbox/companion"}},
+	{path: "pkg/terminal/input", floor: 2},
 	{path: "pkg/terminal/markdown", floor: 2},
 	{path: "pkg/terminal/view", floor: 2},
 	{path: "pkg/tool", floor: 2, beside: []string{"pkg/source/functool"}},
@@ -110,7 +111,6 @@ var rules = []rule{
 	// The rooms of the command line; the comment of cmd/agents says what each holds.
 	{path: "cmd/agents/internal/failure", floor: 4},
 	{path: "cmd/agents/internal/program", floor: 5, modules: []string{"golang.org/x/sys", "golang.org/x/term"}},
-	{path: "cmd/agents/internal/edit", floor: 6, modules: []string{"golang.org/x/sys"}},
 	{path: "cmd/agents/internal/command", floor: 6, modules: []string{"github.com/urfave/cli/v3"}},
 	{path: "cmd/agents/internal/form", floor: 6},
 	{path: "cmd/agents/internal/load", floor: 6, modules: []string{"github.com/urfave/cli/v3"}},

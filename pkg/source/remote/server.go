@@ -33,13 +33,14 @@ type Description struct {
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema"`
 	Effects     agent.Effects   `json:"effects,omitempty"`
+	Agent       string          `json:"agent,omitempty"` // the slug of the sub-agent that a tool is
 	// Tools are those of an agent. They have none themselves.
 	Tools []Description `json:"tools,omitempty"`
 }
 
 // DescriptionOf returns what a server says of an agent or a tool.
 func DescriptionOf(t agent.ToolSpec) Description {
-	return Description{Name: t.Name, Description: t.Description, Schema: t.Schema, Effects: t.Effects}
+	return Description{Name: t.Name, Description: t.Description, Schema: t.Schema, Effects: t.Effects, Agent: t.Agent}
 }
 
 func (s *Server) token() string {

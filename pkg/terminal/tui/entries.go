@@ -1,8 +1,10 @@
 package tui
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/agents-exe/agents/pkg/terminal/input"
 	"github.com/agents-exe/agents/pkg/terminal/markdown"
 	"github.com/agents-exe/agents/pkg/terminal/view"
 )
@@ -39,6 +41,9 @@ func (m *model) printEntries(t *talk, entries []*view.Entry) {
 		default:
 			m.endAnswer(t)
 			m.print.add(m.entry(e)...)
+			if e.Call != nil && slices.Contains(t.lacking, e.Call.Tool) {
+				m.print.add(m.styled("33", m.wrapped("! ", e.Call.Tool+" needs the terminal for itself: it works with agents cli --plain"))...)
+			}
 		}
 		if e.Done && i == t.printed {
 			t.printed++
@@ -105,13 +110,16 @@ func (m *model) format() markdown.Format {
 func (m *model) entry(e *view.Entry) []string {
 	switch e.Kind {
 	case view.EntryPrompt, view.EntryInput:
-		return append([]string{""}, m.styled("1", m.wrapped("> ", e.Text))...)
+		return append([]string{""}, m.styled("1", m.wrapped("> ", input.Typed(e.Text)))...)
 	case view.EntryAnswer:
 		text := markdown.Render(e.Text, m.format())
 		return append([]string{""}, strings.Split(strings.TrimRight(text, "\n"), "\n")...)
 	case view.EntryReasoning:
 		return append([]string{""}, m.styled("2", m.wrapped("  ", strings.TrimSpace(e.Text)))...)
 	case view.EntryCall:
+		if m.screen == nil && !m.tree {
+			return e.Call.Lines(m.layout(0))
+		}
 		return []string{e.Call.Line(m.layout(0))}
 	case view.EntryEnd:
 		return append([]string{""}, m.failure(e.Text)...)

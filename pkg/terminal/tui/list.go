@@ -62,6 +62,8 @@ func (l *list) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 			m.show(nil)
 			return l.choose(shown[l.at])
 		}
+	case k.String() == "ctrl+u":
+		return l.type_("")
 	case k.Code == tea.KeyBackspace:
 		if r := []rune(l.typed); len(r) > 0 {
 			return l.type_(string(r[:len(r)-1]))
@@ -169,11 +171,20 @@ type (
 	}
 	// searchMsg are words that have rested.
 	searchMsg string
-	// openMsg is a session to show.
+	// openMsg is a session to show. in is the conversation that it replaces, if it is a copy
+	// of that one, with what is said about it.
 	openMsg struct {
 		session
 		events []agent.Event
 		err    error
+		in     *talk
+		said   string
+	}
+	// itemsMsg are the items of a list.
+	itemsMsg struct {
+		list  *list
+		items []item
+		err   error
 	}
 )
 
@@ -206,11 +217,16 @@ func (m *model) find(words string) tea.Cmd {
 			if s.server == nil && slices.ContainsFunc(running, func(r session) bool { return r.ID == s.ID }) {
 				continue
 			}
-			text := fmt.Sprintf("%s  %-10s  %s  %s", s.Changed.Local().Format("2006-01-02 15:04"), termtext.Line(cmp.Or(s.State, "-"), 10, "…"), s.Agent, cmp.Or(s.Text, s.Prompt))
-			items = append(items, item{text: text, note: s.ID, value: s})
+			items = append(items, s.item())
 		}
 		return sessionsMsg{words, items, err}
 	}
+}
+
+// item is the session in a list.
+func (s session) item() item {
+	text := fmt.Sprintf("%s  %-10s  %s  %s", s.Changed.Local().Format("2006-01-02 15:04"), termtext.Line(cmp.Or(s.State, "-"), 10, "…"), s.Agent, cmp.Or(s.Text, s.Prompt))
+	return item{text: text, note: s.ID, value: s}
 }
 
 // found takes the result of a search, if its words are still wanted.
@@ -274,8 +290,12 @@ func (m *model) open(msg openMsg) tea.Cmd {
 		m.message = msg.err.Error()
 		return nil
 	}
+	if msg.in != nil {
+		m.reopened(msg)
+		return nil
+	}
 	t := m.newTalk(msg.Agent, msg.ID)
-	t.apart = msg.apart
+	t.apart, t.of = msg.apart, msg.ID
 	for _, e := range msg.events {
 		t.tree.Apply(e)
 	}
@@ -292,9 +312,14 @@ func (m *model) open(msg openMsg) tea.Cmd {
 	if m.server != nil && !slices.ContainsFunc(m.server.agents, func(d remote.Description) bool { return d.Name == t.agent }) {
 		t.apart = true
 	}
-	if msg.server != nil {
+	root := t.tree.Root
+	switch {
+	case msg.server != nil:
 		t.server = msg.server
-		return m.begin(t, agent.Start{Session: t.session})
+	case msg.ID == m.o.Session && root != nil && !root.State().Ended():
+		m.print.add(m.styled("33", m.wrapped("! ", "the last run did not end; it continues"))...)
+	default:
+		return nil
 	}
-	return nil
+	return m.begin(t, agent.Start{Session: t.session})
 }

@@ -427,7 +427,7 @@ func TestConversationsAreSwitchedAndLeft(t *testing.T) {
 	}
 	x.press(tea.KeyPressMsg{Code: 'd', Mod: tea.ModCtrl})
 	got := strings.Join(x.printed, "\n")
-	if !strings.Contains(got, "1/2 lead") || !strings.Contains(got, "missed") || !strings.Contains(got, "lead continues: agents tui --attach R") {
+	if !strings.Contains(got, "1/2 lead") || !strings.Contains(got, "missed") || !strings.Contains(got, "lead continues to run: agents tui --attach R") {
 		t.Errorf("leaving printed\n%s", got)
 	}
 	for range 30 { // the live region disappears row by row

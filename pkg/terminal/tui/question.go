@@ -39,10 +39,17 @@ func grantable(q *agent.Event) bool { return q.Reviewer != "human" && q.Approval
 // answerGranted answers the question that waits if a person has allowed the call before.
 func (t *talk) answerGranted() {
 	n := t.tree.Question()
-	if n == nil || n.Question.What != "approve" || !grantable(n.Question) {
+	if n == nil || n.Question.What != "approve" {
 		return
 	}
 	q := n.Question
+	if t.yes && q.Reviewer != "human" {
+		t.decide(q, agent.Allow, "--yes")
+		return
+	}
+	if !grantable(q) {
+		return
+	}
 	for _, g := range t.grants {
 		if g.tool == q.Tool && g.source == q.Source && (g.all || g.args == compact(q.Args)) {
 			t.decide(q, agent.Allow, "a person allowed it before in this conversation")
