@@ -40,7 +40,7 @@ type Description struct {
 
 // DescriptionOf returns what a server says of an agent or a tool.
 func DescriptionOf(t agent.ToolSpec) Description {
-	return Description{Name: t.Name, Description: t.Description, Schema: t.Schema, Effects: t.Effects, Agent: t.Agent}
+	return Description{Name: t.Name, Description: t.Description, Schema: t.Schema, Effects: t.Effects}
 }
 
 func (s *Server) token() string {

@@ -407,11 +407,12 @@ func (m *model) attach(args string) tea.Cmd {
 	s := &remote.Server{URL: where, Token: func() string { return m.o.tokenOf(strings.TrimSpace(tokens)) }}
 	l := &list{title: "runs of " + where, choose: func(i item) tea.Cmd { return m.join(i.value.(session)) }}
 	m.show(l)
+	now := m.now()
 	return func() tea.Msg {
 		runs, err := s.Runs(m.ctx)
 		var items []item
 		for _, r := range goingOn(s, runs) {
-			items = append(items, r.item())
+			items = append(items, r.item(now))
 		}
 		return itemsMsg{l, items, err}
 	}

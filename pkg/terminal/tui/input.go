@@ -34,6 +34,9 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		return m.showSessions()
 	case keys.is(k, "new"):
 		return m.showAgents()
+	case keys.is(k, "results"):
+		m.unfold()
+		return nil
 	case keys.is(k, "rows"):
 		m.tree = !m.tree
 		return nil

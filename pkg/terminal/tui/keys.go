@@ -38,6 +38,7 @@ var actions = []action{
 	{"leave", "leave; runs continue, and how to attach again is printed", []string{"ctrl+d"}, anywhere},
 	{"tree", "open or close the tree of agents", []string{"ctrl+t"}, anywhere},
 	{"rows", "show or hide the tree above the input", []string{"ctrl+g"}, inline},
+	{"results", "show results in full, or fold them", []string{"ctrl+y"}, anywhere},
 	{"sessions", "list runs and sessions, and search them", []string{"ctrl+s"}, anywhere},
 	{"search", "search what you typed before", []string{"ctrl+r"}, inline},
 	{"new", "begin another conversation", []string{"ctrl+n"}, anywhere},

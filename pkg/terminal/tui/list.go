@@ -3,6 +3,7 @@ package tui
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -205,7 +206,7 @@ func (m *model) showSessions() tea.Cmd {
 
 // find lists sessions: with no words, runs of servers first.
 func (m *model) find(words string) tea.Cmd {
-	own := m.server
+	own, now := m.server, m.now()
 	return func() tea.Msg {
 		var running []session
 		if words == "" {
@@ -217,16 +218,31 @@ func (m *model) find(words string) tea.Cmd {
 			if s.server == nil && slices.ContainsFunc(running, func(r session) bool { return r.ID == s.ID }) {
 				continue
 			}
-			items = append(items, s.item())
+			items = append(items, s.item(now))
 		}
 		return sessionsMsg{words, items, err}
 	}
 }
 
 // item is the session in a list.
-func (s session) item() item {
-	text := fmt.Sprintf("%s  %-10s  %s  %s", s.Changed.Local().Format("2006-01-02 15:04"), termtext.Line(cmp.Or(s.State, "-"), 10, "…"), s.Agent, cmp.Or(s.Text, s.Prompt))
-	return item{text: text, note: s.ID, value: s}
+func (s session) item(now time.Time) item {
+	text := fmt.Sprintf("%4s  %-10s  %s  %s", age(now.Sub(s.Changed)), termtext.Line(cmp.Or(s.State, "-"), 10, "…"), s.Agent, cmp.Or(s.Text, s.Prompt))
+	note := strings.TrimSpace(s.Cost + "  " + s.ID)
+	if here, _ := os.Getwd(); s.Folder != "" && s.Folder != here {
+		note = s.Folder + "  " + note
+	}
+	return item{text: text, note: note, value: s}
+}
+
+// age is a time since something, in short.
+func age(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
 // found takes the result of a search, if its words are still wanted.

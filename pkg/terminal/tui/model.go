@@ -37,11 +37,12 @@ type model struct {
 
 	input   textarea.Model
 	history *input.History
-	recall  int     // of history; its length is the draft
-	draft   string  // while an earlier prompt is shown
-	search  *search // of the history; nil if there is none
-	job     *job    // nil if no command of the shell runs
-	tree    bool    // the tree is in the live region
+	recall  int          // of history; its length is the draft
+	draft   string       // while an earlier prompt is shown
+	search  *search      // of the history; nil if there is none
+	job     *job         // nil if no command of the shell runs
+	tree    bool         // the tree is in the live region
+	folds   []*view.Call // whose results are folded in the scrollback
 
 	width, height int
 	message       string // for the person, until the next key

@@ -558,3 +558,67 @@ func BenchmarkKeystroke(b *testing.B) {
 		})
 	}
 }
+
+func TestResultsAreFolded(t *testing.T) {
+	x := newTest(t, nil)
+	x.begin()
+	call := func(n int, args, result string) []agent.Event {
+		key := fmt.Sprintf("R.1.%d", n)
+		return []agent.Event{
+			with(root(agent.EventCallStarted), func(e *agent.Event) { e.Turn, e.Key, e.Tool, e.Args = 1, key, "bash", args }),
+			with(root(agent.EventCallEnded), func(e *agent.Event) {
+				e.Key, e.Tool, e.Result = key, "bash", &agent.ToolResult{Parts: []agent.Part{agent.Text(result)}}
+			}),
+		}
+	}
+	x.events(prompted("look", 0)...)
+	x.events(call(1, `{"command":"seq 10"}`, "1\n2\n3\n4\n5\n6\n7\n8\n9\n\x1b[2J10\n")...)
+	x.events(call(2, `{"path":"a","old_text":"one\ntwo","new_text":"one\n2"}`, "changed")...)
+	text := func() string { return strings.Join(x.printed, "\n") }
+	if got := text(); !strings.Contains(got, "  1\n  2\n  3\n  … 7 more lines (ctrl+y all)") || strings.Contains(got, "  4\n") {
+		t.Errorf("printed is\n%s", got)
+	}
+	if got := text(); !strings.Contains(got, "   one\n  -two\n  +2") || strings.Contains(got, "changed") {
+		t.Errorf("a change is printed as\n%s", got)
+	}
+	all := tea.KeyPressMsg{Code: 'y', Mod: tea.ModCtrl}
+	x.press(all)
+	if got := text(); !strings.Contains(got, "  9\n  10") {
+		t.Errorf("after ctrl+y printed is\n%s", got)
+	}
+	x.press(all)
+	if x.message != "no result is folded" {
+		t.Errorf("a second ctrl+y says %q", x.message)
+	}
+	x.press(tea.KeyPressMsg{Code: 't', Mod: tea.ModCtrl})
+	if got := x.screenText(); !strings.Contains(got, "7 more lines") {
+		t.Errorf("the tree shows\n%s", got)
+	}
+	x.press(all)
+	if got := x.screenText(); strings.Contains(got, "more lines") || !strings.Contains(got, "\n  8\n") {
+		t.Errorf("with open results the tree shows\n%s", got)
+	}
+}
+
+func TestCallsMakeRoomForAgents(t *testing.T) {
+	x := newTest(t, nil)
+	x.tree = true
+	x.begin()
+	x.events(prompted("work", 4)...)
+	for i := 1; i <= 4; i++ {
+		for n := range 3 {
+			x.events(with(below(agent.EventCallStarted, i), func(e *agent.Event) {
+				e.Turn, e.Key, e.Tool, e.Args = 1, fmt.Sprintf("S%d.1.%d", i, n), "bash", `{"command":"sleep"}`
+			}))
+		}
+	}
+	got := x.screenText()
+	for i := 1; i <= 4; i++ {
+		if !strings.Contains(got, fmt.Sprintf("helper%d", i)) {
+			t.Errorf("helper%d has no row:\n%s", i, got)
+		}
+	}
+	if !strings.Contains(got, "and 12 more") {
+		t.Errorf("the calls are not counted:\n%s", got)
+	}
+}

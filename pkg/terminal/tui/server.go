@@ -192,6 +192,7 @@ func command(ctx context.Context, o *Options, args ...string) (out []byte, said 
 // A session is a conversation that is kept, in the list or among what a search found.
 type session struct {
 	ID, Agent, Prompt, State string
+	Folder, Cost             string
 	Changed                  time.Time
 	Text                     string         // that the search found
 	server                   *remote.Server // on which it runs; nil if it does not
@@ -240,7 +241,7 @@ func (o *Options) tokenOf(file string) string {
 	return o.ReadToken(file)
 }
 
-// sessions lists the sessions that changed last, or those with the words in them.
+// sessions lists the sessions that changed last, those of this folder first, or those with the words in them.
 func sessions(ctx context.Context, o *Options, words string) ([]session, error) {
 	if strings.TrimSpace(words) == "" {
 		out, _, err := command(ctx, o, "session", "list", "--json", "--limit", "200")
@@ -248,9 +249,10 @@ func sessions(ctx context.Context, o *Options, words string) ([]session, error) 
 			return nil, err
 		}
 		var list []struct {
-			ID, Agent, Prompt, Outcome, Error string
-			Changed                           time.Time
-			PID                               int
+			ID, Dir, Agent, Prompt, Outcome, Error string
+			Changed                                time.Time
+			PID                                    int
+			Usage                                  agent.Usage
 		}
 		if err := json.Unmarshal(out, &list); err != nil {
 			return nil, fmt.Errorf("agents session list: %w", err)
@@ -266,8 +268,18 @@ func sessions(ctx context.Context, o *Options, words string) ([]session, error) 
 			case state == "":
 				state = "unfinished"
 			}
-			found = append(found, session{ID: s.ID, Agent: s.Agent, Prompt: s.Prompt, State: state, Changed: s.Changed})
+			found = append(found, session{ID: s.ID, Agent: s.Agent, Prompt: s.Prompt, State: state, Changed: s.Changed, Folder: s.Dir, Cost: s.Usage.CostText()})
 		}
+		here, _ := os.Getwd() // without it no session is of this folder
+		slices.SortStableFunc(found, func(a, b session) int {
+			switch {
+			case (a.Folder == here) == (b.Folder == here):
+				return 0
+			case a.Folder == here:
+				return -1
+			}
+			return 1
+		})
 		return found, nil
 	}
 	out, _, err := command(ctx, o, append([]string{"session", "search", "--json", "--limit", "100", "--"}, strings.Fields(words)...)...)
