@@ -33,6 +33,8 @@ type request struct {
 	Serve      []string `json:"serve"`
 	SessionDir string   `json:"sessionDir"`
 	Yes        bool     `json:"yes"`
+	Approvals  string   `json:"approvals"` // a file
+	Folder     string   `json:"folder"`
 	Tree       bool     `json:"tree"`
 	Pick       bool     `json:"pick"`
 	Keys       string   `json:"keys"` // a file
@@ -71,7 +73,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	o := &tui.Options{
 		Program: r.Program, Args: r.Args, URL: r.URL, Dir: r.Dir, Servers: r.Servers, Agent: r.Agent, Session: r.Session, Serve: r.Serve, Pick: r.Pick,
-		SessionDir: r.SessionDir, Yes: r.Yes, Tree: r.Tree, Keys: keys, ReadToken: token, Color: r.Color, ASCII: r.ASCII, Environ: os.Environ(), In: os.Stdin, Out: os.Stdout,
+		SessionDir: r.SessionDir, Yes: r.Yes, Approvals: tui.Approvals{File: r.Approvals, Folder: r.Folder}, Tree: r.Tree, Keys: keys, ReadToken: token, Color: r.Color, ASCII: r.ASCII, Environ: os.Environ(), In: os.Stdin, Out: os.Stdout,
 	}
 	if o.History, err = input.OpenHistory(r.History); err != nil {
 		fmt.Fprintf(os.Stderr, "warning: what you type is not saved: %v\n", err)

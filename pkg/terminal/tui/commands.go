@@ -295,7 +295,7 @@ func (m *model) listModels(t *talk) tea.Cmd {
 	return func() tea.Msg {
 		out, _, err := command(m.ctx, m.o, "prices", "--json")
 		var priced []struct {
-			Name  string   `json:"name"`
+			Name  string   `json:"model"`
 			Hosts []string `json:"hosts"`
 		}
 		if err == nil {

@@ -10,6 +10,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/wsconn"
 	"github.com/agents-exe/agents/pkg/source/remote"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
@@ -92,14 +93,12 @@ func (l *list) view(m *model) ([]string, *tea.Cursor) {
 	first := max(0, min(l.at-room/2, len(shown)-room))
 	for i := first; i < min(first+room, len(shown)); i++ {
 		text := m.cut("  " + shown[i].text)
-		if left := m.width - 3 - termtext.Width(text); left > 8 && shown[i].note != "" {
-			text += m.faint("  " + termtext.Line(shown[i].note, left, m.more()))
-		}
+		left := m.width - 3 - termtext.Width(text)
 		if i == l.at {
 			text = m.style("7", m.cut("> "+shown[i].text))
-			if !m.o.Color {
-				text = m.cut("> " + shown[i].text)
-			}
+		}
+		if left > 8 && shown[i].note != "" {
+			text += m.faint("  " + termtext.Line(shown[i].note, left, m.more()))
 		}
 		lines = append(lines, text)
 	}
@@ -331,7 +330,9 @@ func (m *model) open(msg openMsg) tea.Cmd {
 	root := t.tree.Root
 	switch {
 	case msg.server != nil:
-		t.server = msg.server
+		if t.server = msg.server; !strings.HasPrefix(t.server.URL, wsconn.Socket) {
+			t.approvals = Approvals{}
+		}
 	case msg.ID == m.o.Session && root != nil && !root.State().Ended():
 		m.print.add(m.styled("33", m.wrapped("! ", "the last run did not end; it continues"))...)
 	default:

@@ -104,7 +104,11 @@ func newInput(keys *KeyMap) textarea.Model {
 }
 
 func (m *model) newTalk(slug, session string) *talk {
-	return &talk{agent: slug, session: session, tree: &view.Tree{}, yes: m.o.Yes}
+	t := &talk{agent: slug, session: session, tree: &view.Tree{}, yes: m.o.Yes}
+	if m.o.URL == "" { // what another server runs is not of this folder
+		t.approvals = m.o.Approvals
+	}
+	return t
 }
 
 func (m *model) talk() *talk { return m.talks[m.at] }

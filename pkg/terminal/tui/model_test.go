@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -199,12 +200,15 @@ func TestARepeatedRequestPrintsItsAnswerAgain(t *testing.T) {
 
 func TestApprovals(t *testing.T) {
 	for _, test := range []struct{ typed, decision, reason, again string }{
-		{"y", "allow", "a person allowed it", ""},
+		{"y", "allow", "a person allowed it", `{"command": "rm -r build"}`},
 		{"no, keep it", "deny", "a person denied it: keep it", ""},
-		{"call", "allow", "a person allowed it", `{"command": "rm -r build"}`},
-		{"session", "allow", "a person allowed it", `{"command":"make"}`},
+		{"call", "allow", "a person allowed it in this session", `{"command": "rm -r build"}`},
+		{"session", "allow", "a person allowed it in this session", `{"command":"make"}`},
+		{"folder", "allow", "a person allowed it in this folder", `{"command":"make"}`},
 	} {
 		x := newTest(t, nil)
+		kept := Approvals{File: filepath.Join(t.TempDir(), "approvals.json"), Folder: "/here"}
+		x.talk().approvals = kept
 		x.begin()
 		x.events(prompted("clean up", 0)...)
 		x.events(question())
@@ -234,6 +238,15 @@ func TestApprovals(t *testing.T) {
 		x.events(with(question(), func(e *agent.Event) { e.Question, e.Args, e.Approval = "q3", test.again, "always" }))
 		if x.talk().question() == nil {
 			t.Errorf("%s: a question that must always be asked was answered", test.typed)
+		}
+		later := newTest(t, nil)
+		later.talk().approvals = kept
+		later.begin()
+		later.events(prompted("later", 0)...)
+		later.events(with(question(), func(e *agent.Event) { e.Args = test.again }))
+		session := test.typed == "session" || test.typed == "call" // the tests have the same
+		if asked := later.talk().question() != nil; asked == (session || test.typed == "folder") {
+			t.Errorf("%s: in a later run the question is asked: %v", test.typed, asked)
 		}
 	}
 }

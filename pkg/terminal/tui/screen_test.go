@@ -45,13 +45,16 @@ var files = map[string]string{
 		{"answer":{"text":"The style is *fine*: ${lastMessage} letters."}}]}`,
 	"experts/facts.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"facts","flavor":"scripted","script":"../scripts/facts.json","announce":"checks facts"}}`,
 	"experts/style.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"style","flavor":"scripted","script":"../scripts/style.json","announce":"judges style","toolDirectory":"../tools"}}`,
-	"tools/judge.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"judge","flavor":"scripted","script":"../scripts/judge.json","announce":"judges","toolDirectory":"../tools"}}`,
+	"tools/judge.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"judge","flavor":"scripted","script":"../scripts/judge.json","announce":"judges","toolDirectory":"../counting"}}`,
 	"scripts/judge.json": `{"rules":[
 		{"when":{"role":"user","prompt":"judge"},"answer":{"text":"I count for the judgement.","calls":[{"tool":"bash_count","args":{"text":"x"}}]}},
 		{"when":{"role":"user","prompt":"again"},"answer":{"text":"Another judgement."}},
 		{"answer":{"text":"The first judgement."}}]}`,
-	"tools/count": "#!/bin/sh\ncase $1 in describe) echo '{\"slug\":\"count\",\"description\":\"Counts.\",\"args\":[{\"name\":\"text\",\"description\":\"a text\",\"type\":\"string\"}]}';; run) echo 11;; esac\n",
+	"tools/count":    count,
+	"counting/count": count,
 }
+
+const count = "#!/bin/sh\ncase $1 in describe) echo '{\"slug\":\"count\",\"description\":\"Counts.\",\"args\":[{\"name\":\"text\",\"description\":\"a text\",\"type\":\"string\"}]}';; run) echo 11;; esac\n"
 
 // build makes the programs.
 func build(t *testing.T) {
@@ -135,7 +138,7 @@ func TestScreens(t *testing.T) {
 			s.Await(`^── lead · /help`)
 			s.Type("Check letter.txt")
 			s.Press("Enter")
-			s.Await(`yes, no \[REASON\]`)
+			s.Await(`yes, no, session`)
 			s.Type("yes")
 			s.Press("Enter")
 			s.Await(`^── lead · done`)
@@ -168,7 +171,7 @@ func TestTheConversationOfASubAgentContinuesAlone(t *testing.T) {
 	s.Type("go deep")
 	s.Press("Enter")
 	s.Await(`lead > style > judge wants to call bash_count:`)
-	s.Await(`yes, no \[REASON\]`)
+	s.Await(`yes, no, session`)
 	s.Type("yes")
 	s.Press("Enter")
 	s.Await(`^── lead · done`)
@@ -222,7 +225,7 @@ func TestARunOutlivesTheTerminal(t *testing.T) {
 	s.Await(`^── lead · /help`)
 	s.Type("Check letter.txt")
 	s.Press("Enter")
-	s.Await(`yes, no \[REASON\]`)
+	s.Await(`yes, no, session`)
 	s.Press("C-d")
 	s.Await(`^lead continues to run: agents tui --attach \S+\n`)
 	s.Await(`^code 0`)
@@ -230,7 +233,7 @@ func TestARunOutlivesTheTerminal(t *testing.T) {
 	again.Await(`question +lead  Check letter.txt`)
 	again.Press("Enter")
 	again.Await(`lead > style wants to call bash_count:`)
-	again.Await(`yes, no \[REASON\]`)
+	again.Await(`yes, no, session`)
 	again.Type("no")
 	again.Press("Enter")
 	again.Await(`^── lead · done`)
@@ -242,13 +245,13 @@ func TestADeadServerIsReportedAndReplaced(t *testing.T) {
 	s.Await(`^── lead · /help`)
 	s.Type("Check letter.txt")
 	s.Press("Enter")
-	s.Await(`yes, no \[REASON\]`)
+	s.Await(`yes, no, session`)
 	for _, l := range servers(home) {
 		kill(l.PID)
 	}
 	s.Await(`the server has ended`)
 	s.Press("Enter")
-	s.Await(`(?s:wants to call.*wants to call.*yes, no \[REASON\])`)
+	s.Await(`(?s:wants to call.*wants to call.*yes, no, session)`)
 	s.Type("yes")
 	s.Press("Enter")
 	s.Await(`^── lead · done`)

@@ -12,6 +12,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/leaf/wsconn"
 	"github.com/agents-exe/agents/pkg/source/remote"
 	"github.com/agents-exe/agents/pkg/terminal/view"
@@ -27,22 +28,24 @@ type talk struct {
 	tree    *view.Tree
 	run     *run // in progress; nil if there is none
 	// reason says why the last run has no end event, and there is one to continue.
-	reason  string
-	of      string          // the session whose agent the own server has; "" is an agent of the configuration
-	flags   []string        // of the own server: its models
-	budget  agent.Budget    // of each run that follows
-	shorten bool            // the conversation, before the next request
-	outputs []string        // of commands of the shell, for the next message
-	waiting *agent.Start    // for the server
-	sent    []agent.Message // to the run in progress, which has not taken them up
-	printed int             // entries of the root that are in the scrollback
-	stream  *answerStream
-	asked   string   // the id of the question that is printed
-	lacking []string // the tools that need the terminal
-	yes     bool     // every call is allowed that not only a person may allow
-	grants  []grant  // calls that a person has allowed
-	form    *form    // the reply that a person is giving
-	cancels int      // of the run
+	reason    string
+	of        string          // the session whose agent the own server has; "" is an agent of the configuration
+	flags     []string        // of the own server: its models
+	budget    agent.Budget    // of each run that follows
+	shorten   bool            // the conversation, before the next request
+	outputs   []string        // of commands of the shell, for the next message
+	waiting   *agent.Start    // for the server
+	sent      []agent.Message // to the run in progress, which has not taken them up
+	printed   int             // entries of the root that are in the scrollback
+	stream    *answerStream
+	asked     string            // the id of the question that is printed
+	lacking   []string          // the tools that need the terminal
+	yes       bool              // every call is allowed that not only a person may allow
+	grants    []config.Approval // calls that a person has allowed
+	once      []config.Approval // in this run
+	approvals Approvals
+	form      *form // the reply that a person is giving
+	cancels   int   // of the run
 }
 
 // A run is the connection to a run in progress.
@@ -85,7 +88,7 @@ func (t *talk) start(ctx context.Context, s *remote.Server, start agent.Start) t
 	start.Lease.DetachedSeconds, start.Lease.Budget = &seconds, t.budget
 	r := &run{ctx: ctx, arrived: make(chan struct{}, 1)}
 	r.held = s.Hold(ctx, t.agent, start, func(text string) { r.put(notice(text)) })
-	t.run, t.waiting, t.sent, t.reason, t.cancels = r, nil, nil, "", 0
+	t.run, t.waiting, t.sent, t.once, t.reason, t.cancels = r, nil, nil, nil, "", 0
 	go r.read()
 	return r.next(t)
 }

@@ -34,7 +34,8 @@ type Options struct {
 	// SessionDir is the folder with the sessions; "" is that of the configuration.
 	SessionDir string
 	// Yes allows what a person would be asked about, except where only a person may answer.
-	Yes bool
+	Yes       bool
+	Approvals Approvals
 	// Tree shows the tree of agents in the live region. Without it calls are printed with all
 	// that is below them.
 	Tree bool

@@ -29,7 +29,9 @@ type Screen struct {
 	Serve      []string `json:"serve,omitempty"`      // flags of the server
 	SessionDir string   `json:"sessionDir,omitempty"` // "" is that of the configuration
 	Yes        bool     `json:"yes,omitempty"`
-	Tree       bool     `json:"tree,omitempty"` // shows the tree of agents
+	Approvals  string   `json:"approvals,omitempty"` // the file with answers for later runs
+	Folder     string   `json:"folder,omitempty"`    // the working folder, without links
+	Tree       bool     `json:"tree,omitempty"`      // shows the tree of agents
 	Pick       bool     `json:"pick,omitempty"`
 	Keys       string   `json:"keys,omitempty"`
 	History    string   `json:"history,omitempty"` // the file with what was typed
@@ -99,6 +101,10 @@ func (r *Screen) Exec(ctx context.Context, p *program.Env) error {
 	}
 	if dir := p.StateDir(); dir != "" {
 		r.Servers, r.History = filepath.Join(dir, "servers"), filepath.Join(dir, "chat-history")
+	}
+	r.Approvals = p.ApprovalsFile()
+	if dir, err := os.Getwd(); err == nil {
+		r.Folder, _ = filepath.EvalSymlinks(dir) // without it no folder is offered
 	}
 	r.Version, r.Dir = screenVersion, p.Getenv("XDG_RUNTIME_DIR")
 	r.Args, r.Agent = globalArgs(&p.Global), cmp.Or(r.Agent, p.Global.Agent)
