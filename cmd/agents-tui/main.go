@@ -14,33 +14,45 @@ import (
 	"syscall"
 
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/terminal/input"
 	"github.com/agents-exe/agents/pkg/terminal/tui"
 )
 
 // version is the version of the request.
-const version = 1
+const version = 2
 
+// A request is a chat.Screen of agents.
 type request struct {
-	Version   int      `json:"version"`
-	Program   string   `json:"program"`
-	Args      []string `json:"args"`
-	URL       string   `json:"url"`
-	TokenFile string   `json:"tokenFile"`
-	Agent     string   `json:"agent"`
-	Session   string   `json:"session"`
-	Serve     []string `json:"serve"`
-	Pick      bool     `json:"pick"`
-	Keys      string   `json:"keys"` // a file
-	Dir       string   `json:"dir"`
-	Servers   string   `json:"servers"`
-	Color     bool     `json:"color"`
-	ASCII     bool     `json:"ascii"`
+	Version    int      `json:"version"`
+	Program    string   `json:"program"`
+	Args       []string `json:"args"`
+	URL        string   `json:"url"`
+	TokenFile  string   `json:"tokenFile"`
+	Agent      string   `json:"agent"`
+	Session    string   `json:"session"`
+	Serve      []string `json:"serve"`
+	SessionDir string   `json:"sessionDir"`
+	Yes        bool     `json:"yes"`
+	Approvals  string   `json:"approvals"` // a file
+	Folder     string   `json:"folder"`
+	Tree       bool     `json:"tree"`
+	Pick       bool     `json:"pick"`
+	Keys       string   `json:"keys"` // a file
+	History    string   `json:"history"`
+	Dir        string   `json:"dir"`
+	Servers    string   `json:"servers"`
+	Color      bool     `json:"color"`
+	ASCII      bool     `json:"ascii"`
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
 	err := run(ctx, os.Args[1:])
 	stop()
+	if ended, ok := errors.AsType[*tui.ServerError](err); ok {
+		fmt.Fprintln(os.Stderr, ended.Text) // as agents would say it
+		os.Exit(ended.Code)
+	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
 		os.Exit(1)
@@ -61,7 +73,10 @@ func run(ctx context.Context, args []string) error {
 	}
 	o := &tui.Options{
 		Program: r.Program, Args: r.Args, URL: r.URL, Dir: r.Dir, Servers: r.Servers, Agent: r.Agent, Session: r.Session, Serve: r.Serve, Pick: r.Pick,
-		Keys: keys, ReadToken: token, Color: r.Color, ASCII: r.ASCII, Environ: os.Environ(), In: os.Stdin, Out: os.Stdout,
+		SessionDir: r.SessionDir, Yes: r.Yes, Approvals: tui.Approvals{File: r.Approvals, Folder: r.Folder}, Tree: r.Tree, Keys: keys, ReadToken: token, Color: r.Color, ASCII: r.ASCII, Environ: os.Environ(), In: os.Stdin, Out: os.Stdout,
+	}
+	if o.History, err = input.OpenHistory(r.History); err != nil {
+		fmt.Fprintf(os.Stderr, "warning: what you type is not saved: %v\n", err)
 	}
 	if r.TokenFile != "" {
 		if _, _, err := config.ReadTokens(r.TokenFile); err != nil {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"slices"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/chat"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
@@ -12,10 +14,12 @@ import (
 
 func cliCommand(p *program.Env) *cli.Command {
 	o := &chat.Options{}
+	var plain bool
 	return &cli.Command{
 		Description: `A conversation is one session, and each message that you type is a run of it. /help
 lists the commands; @FILE includes a file, !COMMAND the output of a shell command.
-Ctrl-C stops a run and keeps the conversation; Ctrl-D leaves (see agents help chat).
+Ctrl-C stops a run and keeps the conversation; Ctrl-D leaves (see agents help chat). It is
+the terminal interface of agents tui without the tree of agents, which Ctrl-G shows.
 
 With --plain, or if standard input, output or error is not a terminal, each line of
 standard input is a message, a \ at its end continues it, and answers go to standard
@@ -23,10 +27,14 @@ output. Text from a pipe can neither include files nor run shell commands. The e
 is that of the last run.`,
 		Flags: append(o.Flags.Flags(),
 			command.CompatNamesFlag(&p.Global),
-			&cli.BoolFlag{Name: "plain", Usage: "read lines, and write text without control sequences", Destination: &o.Plain},
+			&cli.BoolFlag{Name: "plain", Usage: "read lines, and write text without control sequences", Destination: &plain},
 		),
-		Action: command.WithoutArguments(func(ctx context.Context, _ *cli.Command) error {
-			return chat.Run(ctx, p, *o)
+		Action: command.WithoutArguments(func(ctx context.Context, c *cli.Command) error {
+			if plain {
+				return chat.Plain(ctx, p, *o)
+			}
+			shared := slices.DeleteFunc(append(o.ManyFlags(), command.CompatNamesFlag(&p.Global)), func(f cli.Flag) bool { return f.Names()[0] == "yes" })
+			return chat.Run(ctx, p, *o, command.Given(os.Args[1:], c, shared))
 		}),
 	}
 }

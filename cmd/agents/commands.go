@@ -33,7 +33,7 @@ func root(p *program.Env, words ...string) *cli.Command {
 				return failure.Usage("`agents --help` lists the commands", "there is no command %q%s", name, command.DidYouMean(name, c))
 			}
 			if canChat(p) {
-				return chat.Run(ctx, p, chat.Options{})
+				return chat.Run(ctx, p, chat.Options{}, nil)
 			}
 			return failure.Usage("`agents --help` lists the commands", "no command given")
 		},
@@ -65,8 +65,8 @@ type entry struct {
 func table() []entry {
 	return []entry{
 		{name: "run", usage: "answer one prompt; the answer goes to stdout", build: runCommand},
-		{name: "cli", usage: "chat with an agent line by line; `agents` without a command does this at a terminal", build: cliCommand},
-		{name: "tui", usage: "talk with agents in a terminal interface; watch and direct every agent of the tree", build: tuiCommand},
+		{name: "cli", usage: "talk with an agent; `agents` without a command does this at a terminal", build: cliCommand},
+		{name: "tui", usage: "the same with the tree: watch and direct every agent of it", build: tuiCommand},
 		{name: "replay", usage: "run a recorded session again, with the model and the tools served from it", build: replayCommand},
 		{name: "check", usage: "load everything and report every problem", build: checkCommand},
 		{name: "lock", usage: "write agents.lock: what the agent's tree consists of, for --locked", build: lockCommand},

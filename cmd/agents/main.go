@@ -10,12 +10,12 @@
 // file refers to that of no other command. What commands share is a package in
 // internal/, each on a floor of its own that imports floors below it alone:
 //
-//	chat serve serving               the line-based chat; the servers, here or in agents-serve
+//	chat serve serving               conversations; the servers, here or in agents-serve
 //	complete runs servers stdio      the completion of a command line; flags of runs and of servers; the channel
 //	compat                           the commands of agents-exe with other names
 //	call keep prompt scaffold sinks  single calls; the session, the prompt and the output of a run; new files
 //	ask sessions                     questions to a person; sessions of earlier runs
-//	command edit form load           the command line; a line editor; forms; agent files
+//	command form load                the command line; forms; agent files
 //	results rights                   what tests and checks print
 //	program                          streams, environment, folders and global flags
 //	failure                          errors, hints and exit codes

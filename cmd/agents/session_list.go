@@ -21,6 +21,7 @@ import (
 type listedSession struct {
 	ID      string       `json:"id"`
 	Path    string       `json:"path"`
+	Dir     string       `json:"dir,omitempty"` // the working folder
 	Agent   string       `json:"agent"`
 	Model   string       `json:"model,omitempty"`
 	Prompt  string       `json:"prompt"`
@@ -92,7 +93,7 @@ func listSessions(p *program.Env, dir string, limit int, asJSON bool) error {
 
 func listed(i session.Info) listedSession {
 	l := listedSession{
-		ID: i.ID, Path: i.Path, Agent: i.Agent, Model: i.Model, Prompt: i.Prompt, Turns: i.Turns, Usage: i.Usage, Outcome: i.Status,
+		ID: i.ID, Path: i.Path, Dir: i.Dir, Agent: i.Agent, Model: i.Model, Prompt: i.Prompt, Turns: i.Turns, Usage: i.Usage, Outcome: i.Status,
 		Began: i.Started, Changed: i.Changed, Size: i.Size, Parent: i.Parent, PID: i.PID,
 	}
 	if i.Err != nil {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,13 @@ type Approval struct {
 	// Args limits it to calls with these arguments; nil permits any.
 	Args json.RawMessage `json:"args,omitempty"`
 	Time time.Time       `json:"time,omitzero"`
+}
+
+// Covers reports whether it is about a call, of any folder and session.
+func (a *Approval) Covers(tool, source, digest, args string) bool {
+	format := func(args string) string { return jsondoc.Format(cmp.Or(args, "{}"), "") }
+	return a.Tool == tool && (a.Source == "" || a.Source == source) && (a.Digest == "" || a.Digest == digest) &&
+		(a.Args == nil || format(string(a.Args)) == format(args))
 }
 
 const maxSessionApprovals = 500

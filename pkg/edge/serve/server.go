@@ -436,7 +436,9 @@ func (c *client) agents(w http.ResponseWriter, r *http.Request) {
 		d := remote.DescriptionOf(spec)
 		if c.server.opts.Tools != nil {
 			for _, tool := range c.server.opts.Tools(r.Context(), spec.Name) {
-				d.Tools = append(d.Tools, remote.DescriptionOf(tool))
+				below := remote.DescriptionOf(tool)
+				below.Agent = tool.Agent
+				d.Tools = append(d.Tools, below)
 			}
 		}
 		list = append(list, d)

@@ -2,7 +2,7 @@ package main
 
 const (
 	// maxSize is the size of the binary in bytes, stripped. The shell parser, without
-	// which a rule for commands could be evaded, is 0.4 MB of it, the chat with its line editor and Markdown 0.6, and the
+	// which a rule for commands could be evaded, is 0.4 MB of it, the chat and Markdown 0.6, and the
 	// reader of YAML 0.25. Skills, activation, the settings of the toolboxes that
 	// agents-toolbox serves, and the commands of agents-exe are 0.4. The Agent Client
 	// Protocol, both ways, is 0.35, the sign-in to MCP servers 0.15, the system's keyring with the

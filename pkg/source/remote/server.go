@@ -33,6 +33,7 @@ type Description struct {
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema"`
 	Effects     agent.Effects   `json:"effects,omitempty"`
+	Agent       string          `json:"agent,omitempty"` // the slug of the sub-agent that a tool is
 	// Tools are those of an agent. They have none themselves.
 	Tools []Description `json:"tools,omitempty"`
 }

@@ -1,8 +1,10 @@
 package tui
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/agents-exe/agents/pkg/terminal/input"
 	"github.com/agents-exe/agents/pkg/terminal/markdown"
 	"github.com/agents-exe/agents/pkg/terminal/view"
 )
@@ -38,7 +40,15 @@ func (m *model) printEntries(t *talk, entries []*view.Entry) {
 			return
 		default:
 			m.endAnswer(t)
-			m.print.add(m.entry(e)...)
+			m.print.add(m.entry(e, false)...)
+			if e.Call != nil {
+				if _, hidden := m.callLines(e.Call, false); hidden > 0 {
+					m.folds = append(m.folds, e.Call)
+				}
+			}
+			if e.Call != nil && slices.Contains(t.lacking, e.Call.Tool) {
+				m.print.add(m.styled("33", m.wrapped("! ", e.Call.Tool+" needs the terminal for itself: it works with agents cli --plain"))...)
+			}
 		}
 		if e.Done && i == t.printed {
 			t.printed++
@@ -101,18 +111,19 @@ func (m *model) format() markdown.Format {
 	return markdown.Format{Width: m.width - 1, Color: m.o.Color, ASCII: m.o.ASCII}
 }
 
-// entry are the lines of an entry of a conversation.
-func (m *model) entry(e *view.Entry) []string {
+// entry are the lines of an entry of a conversation; the result of a call is open or folded.
+func (m *model) entry(e *view.Entry, open bool) []string {
 	switch e.Kind {
 	case view.EntryPrompt, view.EntryInput:
-		return append([]string{""}, m.styled("1", m.wrapped("> ", e.Text))...)
+		return append([]string{""}, m.styled("1", m.wrapped("> ", input.Typed(e.Text)))...)
 	case view.EntryAnswer:
 		text := markdown.Render(e.Text, m.format())
 		return append([]string{""}, strings.Split(strings.TrimRight(text, "\n"), "\n")...)
 	case view.EntryReasoning:
 		return append([]string{""}, m.styled("2", m.wrapped("  ", strings.TrimSpace(e.Text)))...)
 	case view.EntryCall:
-		return []string{e.Call.Line(m.layout(0))}
+		lines, _ := m.callLines(e.Call, open)
+		return lines
 	case view.EntryEnd:
 		return append([]string{""}, m.failure(e.Text)...)
 	}

@@ -13,6 +13,10 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	armed := m.armed
 	m.armed = false
 	switch {
+	case m.search != nil && m.searching(k):
+		return nil
+	case keys.is(k, "suspend"):
+		return tea.Suspend
 	case keys.is(k, "stop"):
 		return m.stop(armed)
 	case keys.is(k, "leave") && (m.input.Value() == "" || k.Code != 'd'):
@@ -30,6 +34,17 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		return m.showSessions()
 	case keys.is(k, "new"):
 		return m.showAgents()
+	case keys.is(k, "results"):
+		m.unfold()
+		return nil
+	case keys.is(k, "rows"):
+		m.tree = !m.tree
+		return nil
+	case keys.is(k, "search"):
+		m.search = &search{was: m.input.Value(), at: m.history.Len()}
+		return nil
+	case keys.is(k, "next") && m.complete():
+		return nil
 	case keys.is(k, "next"):
 		m.next(m.at + 1)
 		return nil
@@ -52,6 +67,9 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 func (m *model) stop(armed bool) tea.Cmd {
 	t := m.talk()
 	switch {
+	case m.job != nil:
+		m.job.cancel()
+		return nil
 	case t.busy() && t.cancels == 0:
 		t.stop()
 		m.message = "the run is stopped; the conversation is kept"
@@ -67,4 +85,44 @@ func (m *model) stop(armed bool) tea.Cmd {
 	}
 	m.armed = true
 	return nil
+}
+
+// A search looks for earlier prompts that contain words, the latest first.
+type search struct {
+	words string
+	was   string // typed before the search
+	at    int    // of the history
+}
+
+// searching does what a key means for the search. It reports false if the key ends the search
+// and is meant for the input.
+func (m *model) searching(k tea.KeyPressMsg) bool {
+	s := m.search
+	switch {
+	case m.o.Keys.is(k, "search"):
+		m.found(s.at)
+	case k.Code == tea.KeyEscape, m.o.Keys.is(k, "stop"):
+		m.input.SetValue(s.was)
+		m.search = nil
+	case k.Code == tea.KeyBackspace:
+		if words := []rune(s.words); len(words) > 0 {
+			s.words = string(words[:len(words)-1])
+		}
+		m.found(m.history.Len())
+	case k.Text != "":
+		s.words += k.Text
+		m.found(min(s.at+1, m.history.Len()))
+	default:
+		m.search = nil
+		return k.Code == tea.KeyEnter // which takes what was found
+	}
+	return true
+}
+
+// found shows the last prompt before place i that has the words of the search.
+func (m *model) found(i int) {
+	if i = m.history.Find(m.search.words, i); i >= 0 {
+		m.search.at = i
+		m.input.SetValue(m.history.At(i))
+	}
 }

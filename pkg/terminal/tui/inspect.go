@@ -21,6 +21,7 @@ type inspector struct {
 	last     *view.Entry
 	lastRows int
 	alone    bool // the tree is hidden
+	open     bool // results are shown in full
 
 	width int // of the lines in drawn
 	drawn map[*view.Entry][]string
@@ -76,6 +77,8 @@ func (s *inspector) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		s.back = max(s.back-page, 0)
 	case keys.is(k, "enter"):
 		s.alone = !s.alone
+	case keys.is(k, "results"):
+		s.open, s.drawn = !s.open, nil
 	case keys.is(k, "send"):
 		return s.send(m)
 	case keys.is(k, "end") && n != nil:
@@ -131,7 +134,7 @@ func (s *inspector) view(m *model) ([]string, *tea.Cursor) {
 	var lines []string
 	n := s.chosen()
 	if !s.alone {
-		lines = append(lines, s.tree(m, max(m.height/3, 3))...)
+		lines = append(lines, s.tree(m, max(m.height*2/5, 3))...)
 	}
 	title := "nothing has happened yet"
 	if n != nil {
@@ -214,7 +217,7 @@ func (s *inspector) conversation(m *model, n *view.Node, rows int) []string {
 		e := n.Entries[i]
 		lines, ok := s.drawn[e]
 		if !ok {
-			lines = m.entry(e)
+			lines = m.entry(e, s.open)
 			if e.Done {
 				s.drawn[e] = lines
 			}

@@ -22,7 +22,7 @@ func TestReadKeys(t *testing.T) {
 		{"the same key in different places", `{"earlier": ["ctrl+p"], "above": ["ctrl+p"]}`, ""},
 		{"unknown action", `{"tre": ["f2"]}`, `there is no action "tre"; did you mean "tree"`},
 		{"unknown key", `{"tree": ["control+t"]}`, `tree: there is no key "control+t"`},
-		{"two actions", `{"tree": ["ctrl+r"]}`, "the key ctrl+r is bound to both tree and sessions"},
+		{"two actions", `{"tree": ["ctrl+r"]}`, "the key ctrl+r is bound to both tree and search"},
 		{"not a list", `{"tree": "f2"}`, "tree: want a list of keys"},
 		{"not JSON", `{`, "unexpected end of JSON input"},
 	} {

@@ -3,12 +3,14 @@ package tui
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/wsconn"
 	"github.com/agents-exe/agents/pkg/source/remote"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
@@ -62,6 +64,8 @@ func (l *list) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 			m.show(nil)
 			return l.choose(shown[l.at])
 		}
+	case k.String() == "ctrl+u":
+		return l.type_("")
 	case k.Code == tea.KeyBackspace:
 		if r := []rune(l.typed); len(r) > 0 {
 			return l.type_(string(r[:len(r)-1]))
@@ -89,14 +93,12 @@ func (l *list) view(m *model) ([]string, *tea.Cursor) {
 	first := max(0, min(l.at-room/2, len(shown)-room))
 	for i := first; i < min(first+room, len(shown)); i++ {
 		text := m.cut("  " + shown[i].text)
-		if left := m.width - 3 - termtext.Width(text); left > 8 && shown[i].note != "" {
-			text += m.faint("  " + termtext.Line(shown[i].note, left, m.more()))
-		}
+		left := m.width - 3 - termtext.Width(text)
 		if i == l.at {
 			text = m.style("7", m.cut("> "+shown[i].text))
-			if !m.o.Color {
-				text = m.cut("> " + shown[i].text)
-			}
+		}
+		if left > 8 && shown[i].note != "" {
+			text += m.faint("  " + termtext.Line(shown[i].note, left, m.more()))
 		}
 		lines = append(lines, text)
 	}
@@ -169,11 +171,20 @@ type (
 	}
 	// searchMsg are words that have rested.
 	searchMsg string
-	// openMsg is a session to show.
+	// openMsg is a session to show. in is the conversation that it replaces, if it is a copy
+	// of that one, with what is said about it.
 	openMsg struct {
 		session
 		events []agent.Event
 		err    error
+		in     *talk
+		said   string
+	}
+	// itemsMsg are the items of a list.
+	itemsMsg struct {
+		list  *list
+		items []item
+		err   error
 	}
 )
 
@@ -194,7 +205,7 @@ func (m *model) showSessions() tea.Cmd {
 
 // find lists sessions: with no words, runs of servers first.
 func (m *model) find(words string) tea.Cmd {
-	own := m.server
+	own, now := m.server, m.now()
 	return func() tea.Msg {
 		var running []session
 		if words == "" {
@@ -206,11 +217,31 @@ func (m *model) find(words string) tea.Cmd {
 			if s.server == nil && slices.ContainsFunc(running, func(r session) bool { return r.ID == s.ID }) {
 				continue
 			}
-			text := fmt.Sprintf("%s  %-10s  %s  %s", s.Changed.Local().Format("2006-01-02 15:04"), termtext.Line(cmp.Or(s.State, "-"), 10, "…"), s.Agent, cmp.Or(s.Text, s.Prompt))
-			items = append(items, item{text: text, note: s.ID, value: s})
+			items = append(items, s.item(now))
 		}
 		return sessionsMsg{words, items, err}
 	}
+}
+
+// item is the session in a list.
+func (s session) item(now time.Time) item {
+	text := fmt.Sprintf("%4s  %-10s  %s  %s", age(now.Sub(s.Changed)), termtext.Line(cmp.Or(s.State, "-"), 10, "…"), s.Agent, cmp.Or(s.Text, s.Prompt))
+	note := strings.TrimSpace(s.Cost + "  " + s.ID)
+	if here, _ := os.Getwd(); s.Folder != "" && s.Folder != here {
+		note = s.Folder + "  " + note
+	}
+	return item{text: text, note: note, value: s}
+}
+
+// age is a time since something, in short.
+func age(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
 // found takes the result of a search, if its words are still wanted.
@@ -274,8 +305,12 @@ func (m *model) open(msg openMsg) tea.Cmd {
 		m.message = msg.err.Error()
 		return nil
 	}
+	if msg.in != nil {
+		m.reopened(msg)
+		return nil
+	}
 	t := m.newTalk(msg.Agent, msg.ID)
-	t.apart = msg.apart
+	t.apart, t.of = msg.apart, msg.ID
 	for _, e := range msg.events {
 		t.tree.Apply(e)
 	}
@@ -292,9 +327,16 @@ func (m *model) open(msg openMsg) tea.Cmd {
 	if m.server != nil && !slices.ContainsFunc(m.server.agents, func(d remote.Description) bool { return d.Name == t.agent }) {
 		t.apart = true
 	}
-	if msg.server != nil {
-		t.server = msg.server
-		return m.begin(t, agent.Start{Session: t.session})
+	root := t.tree.Root
+	switch {
+	case msg.server != nil:
+		if t.server = msg.server; !strings.HasPrefix(t.server.URL, wsconn.Socket) {
+			t.approvals = Approvals{}
+		}
+	case msg.ID == m.o.Session && root != nil && !root.State().Ended():
+		m.print.add(m.styled("33", m.wrapped("! ", "the last run did not end; it continues"))...)
+	default:
+		return nil
 	}
-	return nil
+	return m.begin(t, agent.Start{Session: t.session})
 }

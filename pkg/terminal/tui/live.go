@@ -7,6 +7,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/terminal/input"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 	"github.com/agents-exe/agents/pkg/terminal/view"
 )
@@ -50,21 +51,35 @@ func (m *model) live() (lines []string, row int) {
 		below = append([]string{m.style("1;33", m.cut(t.offered(q)))}, below...)
 		row++
 	}
-	for _, text := range t.sent[max(0, len(t.sent)-2):] {
-		below = append([]string{m.faint(m.cut("> " + text + " (read with the next request)"))}, below...)
+	for _, message := range t.sent[max(0, len(t.sent)-2):] {
+		below = append([]string{m.faint(m.cut("> " + input.Typed(message.Text()) + " (read with the next request)"))}, below...)
 		row++
 	}
 	below = append(below, m.footer())
 	room := m.liveRows() - len(below)
 	if t.busy() && room > 0 {
 		tail := t.tail(min(3, room-1))
-		tree := t.tree.Lines(m.layout(room - len(tail)))
+		tree := m.treeLines(t, room-len(tail))
 		lines = append(append(lines, t.tail(room-len(tree))...), tree...)
 	}
 	if len(lines) == 0 && room > 0 {
 		lines = []string{m.rule(m.summary(t))}
 	}
 	return append(lines, below...), row + len(lines)
+}
+
+// treeLines are at most n rows of the tree, or without it those of the agent and of what it
+// has called.
+func (m *model) treeLines(t *talk, n int) (lines []string) {
+	if m.tree {
+		return t.tree.Lines(m.layout(n))
+	}
+	for _, r := range t.tree.Rows(m.layout(0)) {
+		if len(lines) < n && r.Node != nil && (r.Node.Depth == 0 || r.Node.Depth == 1 && r.Call == nil) {
+			lines = append(lines, r.Text)
+		}
+	}
+	return lines
 }
 
 // question is the question that waits, nil if there is none.
@@ -90,6 +105,8 @@ func (m *model) summary(t *talk) string {
 	}
 	if s := t.state(); s != "new" {
 		parts = append(parts, s)
+	} else if t.agent != "" {
+		parts = append(parts, "/help lists the commands")
 	}
 	if root := t.tree.Root; root != nil && root.Total.Requests > 0 {
 		parts = append(parts, root.Total.TokenText(), root.Total.CostText())
@@ -112,6 +129,8 @@ func (m *model) footer() string {
 	}
 	stop := ""
 	switch {
+	case m.search != nil:
+		return m.style("33", m.cut(fmt.Sprintf("search: %s", m.search.words)))
 	case m.talk().question() != nil:
 		stop = k.hint("decline", "decline")
 	case m.talk().busy():

@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/terminal/input"
 	"github.com/agents-exe/agents/pkg/terminal/view"
 )
 
@@ -35,9 +36,13 @@ type model struct {
 	alt     bool   // the terminal shows the alternate screen, or is about to
 
 	input   textarea.Model
-	history []string
-	recall  int    // of history; len(history) is the draft
-	draft   string // while an earlier prompt is shown
+	history *input.History
+	recall  int          // of history; its length is the draft
+	draft   string       // while an earlier prompt is shown
+	search  *search      // of the history; nil if there is none
+	job     *job         // nil if no command of the shell runs
+	tree    bool         // the tree is in the live region
+	folds   []*view.Call // whose results are folded in the scrollback
 
 	width, height int
 	message       string // for the person, until the next key
@@ -75,7 +80,11 @@ type (
 const leaveTime = 300 * time.Millisecond
 
 func newModel(ctx context.Context, o *Options) *model {
-	m := &model{ctx: ctx, o: o, width: 80, height: 24, input: newInput(o.Keys)}
+	m := &model{ctx: ctx, o: o, width: 80, height: 24, input: newInput(o.Keys), history: o.History, tree: o.Tree}
+	if m.history == nil {
+		m.history = &input.History{}
+	}
+	m.recall = m.history.Len()
 	m.talks = []*talk{m.newTalk(o.Agent, "")}
 	return m
 }
@@ -95,7 +104,11 @@ func newInput(keys *KeyMap) textarea.Model {
 }
 
 func (m *model) newTalk(slug, session string) *talk {
-	return &talk{agent: slug, session: session, tree: &view.Tree{}}
+	t := &talk{agent: slug, session: session, tree: &view.Tree{}, yes: m.o.Yes}
+	if m.o.URL == "" { // what another server runs is not of this folder
+		t.approvals = m.o.Approvals
+	}
+	return t
 }
 
 func (m *model) talk() *talk { return m.talks[m.at] }
@@ -117,7 +130,7 @@ func (m *model) connect() tea.Cmd {
 	}
 	m.connecting = true
 	return func() tea.Msg {
-		s, err := connect(m.ctx, m.o, "")
+		s, err := connect(m.ctx, m.o)
 		return connectedMsg{server: s, err: err}
 	}
 }
@@ -158,6 +171,20 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		}
 	case openMsg:
 		return m.open(msg)
+	case itemsMsg:
+		if msg.list.items = msg.items; msg.err != nil {
+			msg.list.note = msg.err.Error()
+		}
+	case saidMsg:
+		m.say(msg.text, msg.err)
+	case modelMsg:
+		m.modelChosen(msg)
+	case jobMsg:
+		return m.jobPrinted(msg)
+	case editedMsg:
+		m.input.SetValue(string(msg))
+	case tea.ResumeMsg:
+		m.printed = !m.printed
 	case tea.KeyPressMsg:
 		return m.key(msg)
 	default: // pastes, and what the input sends to itself
@@ -232,6 +259,9 @@ func (m *model) connected(msg connectedMsg) tea.Cmd {
 	}
 	first := !m.connectedOnce
 	m.server, m.connectedOnce = msg.server, true
+	if msg.server.notes != "" {
+		m.print.add(m.styled("33", m.wrapped("", msg.server.notes))...)
+	}
 	var cmds []tea.Cmd
 	for _, t := range m.talks {
 		if t.agent == "" {
@@ -271,7 +301,7 @@ func (m *model) begin(t *talk, start agent.Start) tea.Cmd {
 	case t.apart:
 		t.waiting = &start
 		return func() tea.Msg {
-			s, err := connect(m.ctx, m.o, t.session)
+			s, err := connect(m.ctx, m.o, t.serving(t.flags)...)
 			return connectedMsg{t, s, err}
 		}
 	case m.server == nil || m.server.dead():
@@ -304,13 +334,19 @@ func (m *model) arrived(msg arrivedMsg) tea.Cmd {
 			}
 		}
 		t.server = nil
+	} else if t.cancels > 0 && t == m.talk() {
+		m.print.add(m.styled("2", m.wrapped("  ", "the conversation is kept: your next message goes on, /undo takes back the last one"))...)
 	}
-	switch rest := strings.Join(t.sent, "\n\n"); {
-	case rest == "":
+	switch {
+	case len(t.sent) == 0:
 	case t.reason == "" && t.cancels == 0: // it ended before it took them up
-		return m.begin(t, t.prompt(rest))
+		return m.begin(t, m.prompt(t, t.sent...))
 	case t == m.talk() && m.input.Value() == "":
-		m.input.SetValue(rest)
+		var texts []string
+		for _, message := range t.sent {
+			texts = append(texts, input.Typed(message.Text()))
+		}
+		m.input.SetValue(strings.Join(texts, "\n\n"))
 	}
 	t.sent = nil
 	return nil
@@ -329,33 +365,61 @@ func (m *model) send() tea.Cmd {
 		m.print.add(m.answered(text)...)
 		return nil
 	}
+	if rest, ok := strings.CutSuffix(text, `\`); ok {
+		m.input.SetValue(rest + "\n")
+		return nil
+	}
 	if strings.TrimSpace(text) == "" {
 		if t.reason != "" && !t.busy() && t.session != "" {
 			return m.begin(t, agent.Start{Session: t.session})
 		}
 		return nil
 	}
-	if t.waiting != nil {
+	name, args, slash := input.Slash(text)
+	line, shell := strings.CutPrefix(text, "!")
+	switch {
+	case slash || shell:
+		if shell && m.job != nil {
+			m.message = "a command is running"
+			return nil
+		}
+		m.remember(text)
+		m.input.Reset()
+		m.print.add(append([]string{""}, m.answered(text)...)...)
+		if shell {
+			return m.shell(line)
+		}
+		return m.command(name, args)
+	case t.waiting != nil:
 		m.message = "the server is starting"
 		return nil
+	case m.job != nil:
+		m.message = "a command is running; its output goes along with the next message"
+		return nil
 	}
+	message, err := input.Message(text, t.outputs)
+	if err != nil {
+		m.message = err.Error()
+		return nil
+	}
+	t.outputs = nil
 	m.remember(text)
 	m.input.Reset()
 	if t.busy() {
-		t.sent = append(t.sent, text)
-		if err := t.run.held.Input(text); err != nil {
+		t.sent = append(t.sent, message)
+		if err := t.run.held.Direct(agent.Directive{Message: &message}); err != nil {
 			m.message = err.Error()
 		}
 		return nil
 	}
-	return m.begin(t, t.prompt(text))
+	return m.begin(t, m.prompt(t, message))
 }
 
 func (m *model) remember(text string) {
-	if n := len(m.history); n == 0 || m.history[n-1] != text {
-		m.history = append(m.history, text)
+	if err := m.history.Add(text); err != nil {
+		m.message = "what you type is not saved: " + err.Error()
 	}
-	m.recall, m.draft = len(m.history), ""
+	m.recall, m.draft = m.history.Len(), ""
 }
 
 // recalled shows the prompt of the history that is by places further, if the cursor is on
@@ -366,17 +430,17 @@ func (m *model) recalled(by int) bool {
 		edge = m.input.Line() == m.input.LineCount()-1
 	}
 	i := m.recall + by
-	if !edge || i < 0 || i > len(m.history) {
+	if !edge || i < 0 || i > m.history.Len() {
 		return false
 	}
-	if m.recall == len(m.history) {
+	if m.recall == m.history.Len() {
 		m.draft = m.input.Value()
 	}
 	m.recall = i
-	if i == len(m.history) {
+	if i == m.history.Len() {
 		m.input.SetValue(m.draft)
 	} else {
-		m.input.SetValue(m.history[i])
+		m.input.SetValue(m.history.At(i))
 	}
 	return true
 }
@@ -388,17 +452,28 @@ func (m *model) next(to int) {
 	m.printTalk(t)
 }
 
-// leave ends the program, after everything is printed: runs continue on the server.
+// leave ends the program, after everything is printed: runs continue on the server. How to
+// return is the last that is printed.
 func (m *model) leave() {
 	m.show(nil)
+	var back []string
 	for i, t := range m.talks {
 		if i != m.at && t.tree.Root != nil && t.printed < len(t.tree.Root.Entries) {
 			m.print.add(m.rule(fmt.Sprintf("%d/%d %s", i+1, len(m.talks), t.agent)))
 		}
 		m.printTalk(t)
-		if t.busy() {
-			m.print.add(m.wrapped("", fmt.Sprintf("%s continues: agents tui --attach %s", t.agent, t.session))...)
+		switch {
+		case t.busy():
+			back = append(back, fmt.Sprintf("%s continues to run: agents tui --attach %s", t.agent, t.session))
+		case t.session != "":
+			back = append(back, fmt.Sprintf("`agents cli --session %s` continues this conversation", t.session))
 		}
+	}
+	for _, line := range back {
+		m.print.add(m.wrapped("", line)...)
+	}
+	if m.job != nil {
+		m.job.cancel()
 	}
 	m.leaving = true
 }

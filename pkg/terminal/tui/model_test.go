@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -199,12 +200,15 @@ func TestARepeatedRequestPrintsItsAnswerAgain(t *testing.T) {
 
 func TestApprovals(t *testing.T) {
 	for _, test := range []struct{ typed, decision, reason, again string }{
-		{"y", "allow", "a person allowed it", ""},
+		{"y", "allow", "a person allowed it", `{"command": "rm -r build"}`},
 		{"no, keep it", "deny", "a person denied it: keep it", ""},
-		{"call", "allow", "a person allowed it", `{"command": "rm -r build"}`},
-		{"session", "allow", "a person allowed it", `{"command":"make"}`},
+		{"call", "allow", "a person allowed it in this session", `{"command": "rm -r build"}`},
+		{"session", "allow", "a person allowed it in this session", `{"command":"make"}`},
+		{"folder", "allow", "a person allowed it in this folder", `{"command":"make"}`},
 	} {
 		x := newTest(t, nil)
+		kept := Approvals{File: filepath.Join(t.TempDir(), "approvals.json"), Folder: "/here"}
+		x.talk().approvals = kept
 		x.begin()
 		x.events(prompted("clean up", 0)...)
 		x.events(question())
@@ -234,6 +238,15 @@ func TestApprovals(t *testing.T) {
 		x.events(with(question(), func(e *agent.Event) { e.Question, e.Args, e.Approval = "q3", test.again, "always" }))
 		if x.talk().question() == nil {
 			t.Errorf("%s: a question that must always be asked was answered", test.typed)
+		}
+		later := newTest(t, nil)
+		later.talk().approvals = kept
+		later.begin()
+		later.events(prompted("later", 0)...)
+		later.events(with(question(), func(e *agent.Event) { e.Args = test.again }))
+		session := test.typed == "session" || test.typed == "call" // the tests have the same
+		if asked := later.talk().question() != nil; asked == (session || test.typed == "folder") {
+			t.Errorf("%s: in a later run the question is asked: %v", test.typed, asked)
 		}
 	}
 }
@@ -427,7 +440,7 @@ func TestConversationsAreSwitchedAndLeft(t *testing.T) {
 	}
 	x.press(tea.KeyPressMsg{Code: 'd', Mod: tea.ModCtrl})
 	got := strings.Join(x.printed, "\n")
-	if !strings.Contains(got, "1/2 lead") || !strings.Contains(got, "missed") || !strings.Contains(got, "lead continues: agents tui --attach R") {
+	if !strings.Contains(got, "1/2 lead") || !strings.Contains(got, "missed") || !strings.Contains(got, "lead continues to run: agents tui --attach R") {
 		t.Errorf("leaving printed\n%s", got)
 	}
 	for range 30 { // the live region disappears row by row
@@ -556,5 +569,69 @@ func BenchmarkKeystroke(b *testing.B) {
 				x.Update(tea.KeyPressMsg{Code: tea.KeyBackspace})
 			}
 		})
+	}
+}
+
+func TestResultsAreFolded(t *testing.T) {
+	x := newTest(t, nil)
+	x.begin()
+	call := func(n int, args, result string) []agent.Event {
+		key := fmt.Sprintf("R.1.%d", n)
+		return []agent.Event{
+			with(root(agent.EventCallStarted), func(e *agent.Event) { e.Turn, e.Key, e.Tool, e.Args = 1, key, "bash", args }),
+			with(root(agent.EventCallEnded), func(e *agent.Event) {
+				e.Key, e.Tool, e.Result = key, "bash", &agent.ToolResult{Parts: []agent.Part{agent.Text(result)}}
+			}),
+		}
+	}
+	x.events(prompted("look", 0)...)
+	x.events(call(1, `{"command":"seq 10"}`, "1\n2\n3\n4\n5\n6\n7\n8\n9\n\x1b[2J10\n")...)
+	x.events(call(2, `{"path":"a","old_text":"one\ntwo","new_text":"one\n2"}`, "changed")...)
+	text := func() string { return strings.Join(x.printed, "\n") }
+	if got := text(); !strings.Contains(got, "  1\n  2\n  3\n  … 7 more lines (ctrl+y all)") || strings.Contains(got, "  4\n") {
+		t.Errorf("printed is\n%s", got)
+	}
+	if got := text(); !strings.Contains(got, "   one\n  -two\n  +2") || strings.Contains(got, "changed") {
+		t.Errorf("a change is printed as\n%s", got)
+	}
+	all := tea.KeyPressMsg{Code: 'y', Mod: tea.ModCtrl}
+	x.press(all)
+	if got := text(); !strings.Contains(got, "  9\n  10") {
+		t.Errorf("after ctrl+y printed is\n%s", got)
+	}
+	x.press(all)
+	if x.message != "no result is folded" {
+		t.Errorf("a second ctrl+y says %q", x.message)
+	}
+	x.press(tea.KeyPressMsg{Code: 't', Mod: tea.ModCtrl})
+	if got := x.screenText(); !strings.Contains(got, "7 more lines") {
+		t.Errorf("the tree shows\n%s", got)
+	}
+	x.press(all)
+	if got := x.screenText(); strings.Contains(got, "more lines") || !strings.Contains(got, "\n  8\n") {
+		t.Errorf("with open results the tree shows\n%s", got)
+	}
+}
+
+func TestCallsMakeRoomForAgents(t *testing.T) {
+	x := newTest(t, nil)
+	x.tree = true
+	x.begin()
+	x.events(prompted("work", 4)...)
+	for i := 1; i <= 4; i++ {
+		for n := range 3 {
+			x.events(with(below(agent.EventCallStarted, i), func(e *agent.Event) {
+				e.Turn, e.Key, e.Tool, e.Args = 1, fmt.Sprintf("S%d.1.%d", i, n), "bash", `{"command":"sleep"}`
+			}))
+		}
+	}
+	got := x.screenText()
+	for i := 1; i <= 4; i++ {
+		if !strings.Contains(got, fmt.Sprintf("helper%d", i)) {
+			t.Errorf("helper%d has no row:\n%s", i, got)
+		}
+	}
+	if !strings.Contains(got, "and 12 more") {
+		t.Errorf("the calls are not counted:\n%s", got)
 	}
 }

@@ -1,23 +1,25 @@
 package tui
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/terminal/input"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
-// A grant allows calls of a tool without a question: all, or those with the same
-// arguments.
-type grant struct {
-	tool, source, args string
-	all                bool
+// Approvals are the answers of the person that cover later calls.
+type Approvals struct {
+	// File keeps them for later runs, in Folder and in sessions; "" keeps none.
+	File, Folder string
 }
 
 // A form is the reply to a question that asks for several values, one after another.
@@ -33,31 +35,67 @@ type field struct {
 	required          bool
 }
 
-// grantable reports whether an answer may cover later calls.
-func grantable(q *agent.Event) bool { return q.Reviewer != "human" && q.Approval != "always" }
-
 // answerGranted answers the question that waits if a person has allowed the call before.
 func (t *talk) answerGranted() {
 	n := t.tree.Question()
-	if n == nil || n.Question.What != "approve" || !grantable(n.Question) {
+	if n == nil || n.Question.What != "approve" {
 		return
 	}
 	q := n.Question
-	for _, g := range t.grants {
-		if g.tool == q.Tool && g.source == q.Source && (g.all || g.args == compact(q.Args)) {
-			t.decide(q, agent.Allow, "a person allowed it before in this conversation")
-			return
-		}
+	if t.yes && q.Reviewer != "human" {
+		t.decide(q, agent.Allow, "--yes")
+		return
+	}
+	if len(t.answers(q)) == 2 { // yes and no
+		return
+	}
+	if slices.ContainsFunc(slices.Concat(t.once, t.grants), func(a config.Approval) bool { return a.Covers(q.Tool, q.Source, q.Digest, q.Args) }) {
+		t.decide(q, agent.Allow, "a person allowed it before in this conversation")
+		return
+	}
+	if t.approvals.File == "" {
+		return
+	}
+	kept, _ := config.ReadApprovals(t.approvals.File) // one that cannot be read covers nothing
+	if slices.ContainsFunc(kept, func(a config.Approval) bool {
+		return (a.Folder != "" && a.Folder == t.approvals.Folder || a.Session != "" && a.Session == t.session) && a.Covers(q.Tool, q.Source, q.Digest, q.Args)
+	}) {
+		t.decide(q, agent.Allow, "a person allowed it before: "+t.approvals.File)
 	}
 }
 
-// compact is a JSON text without blanks.
-func compact(text string) string {
-	var b bytes.Buffer
-	if json.Compact(&b, []byte(text)) != nil {
-		return text
+func (t *talk) answers(q *agent.Event) []string {
+	return input.Answers(q, t.approvals.File != "" && t.approvals.Folder != "")
+}
+
+// allow allows a call, and those that the answer covers. The error is that of keeping it.
+func (t *talk) allow(q *agent.Event, answer string) error {
+	entry := config.Approval{Tool: q.Tool, Source: q.Source, Digest: q.Digest, Time: time.Now().UTC().Truncate(time.Second)}
+	if answer == input.AnswerCall || answer == input.AnswerYes {
+		entry.Args = json.RawMessage(q.Args)
 	}
-	return b.String()
+	reason := "a person allowed it"
+	switch answer {
+	case input.AnswerFolder:
+		entry.Folder = t.approvals.Folder
+		reason += " in this folder"
+	case input.AnswerSession, input.AnswerCall:
+		entry.Session = t.session
+		reason += " in this session"
+	}
+	t.decide(q, agent.Allow, reason)
+	if answer == input.AnswerYes {
+		t.once = append(t.once, entry)
+		return nil
+	}
+	t.grants = append(t.grants, entry)
+	if t.approvals.File == "" || entry.Folder+entry.Session == "" {
+		return nil
+	}
+	if err := config.AddApproval(context.Background(), t.approvals.File, entry); err != nil {
+		return fmt.Errorf("the answer is not kept for later runs: %w", err)
+	}
+	return nil
 }
 
 func (t *talk) decide(q *agent.Event, d agent.Decision, reason string) {
@@ -82,11 +120,8 @@ func (t *talk) reply(q *agent.Event, answer any) {
 
 // offered says how the question that waits can be answered, on one line.
 func (t *talk) offered(q *agent.Event) string {
-	switch {
-	case q.What == "approve" && grantable(q):
-		return "yes, no [REASON], call (with these arguments) or session (every call of it)?"
-	case q.What == "approve":
-		return "yes or no [REASON]?"
+	if q.What == "approve" {
+		return strings.Join(t.answers(q), ", ") + " or help? (no and a reason, if you like)"
 	}
 	f := t.fields(q)[0]
 	text := f.name
@@ -113,23 +148,21 @@ func (t *talk) answer(q *agent.Event, text string) error {
 	if word == "" {
 		return fmt.Errorf("%s", t.offered(q))
 	}
-	is := func(name string) bool { return strings.HasPrefix(name, strings.ToLower(strings.TrimRight(word, ",:"))) }
+	word = strings.ToLower(strings.TrimRight(word, ",:"))
+	list := t.answers(q)
+	i := slices.IndexFunc(list, func(name string) bool { return strings.HasPrefix(name, word) })
 	switch {
-	case is("no"):
+	case i >= 0 && list[i] == input.AnswerNo:
 		t.decide(q, agent.Deny, strings.TrimSuffix("a person denied it: "+strings.TrimSpace(reason), ": "))
 		return nil
-	case reason != "":
-	case is("yes"):
-		t.decide(q, agent.Allow, "a person allowed it")
-		return nil
-	case is("call") && grantable(q):
-		t.grants = append(t.grants, grant{tool: q.Tool, source: q.Source, args: compact(q.Args)})
-		t.decide(q, agent.Allow, "a person allowed it")
-		return nil
-	case is("session") && grantable(q):
-		t.grants = append(t.grants, grant{tool: q.Tool, source: q.Source, all: true})
-		t.decide(q, agent.Allow, "a person allowed it")
-		return nil
+	case i >= 0 && reason == "":
+		return t.allow(q, list[i])
+	case strings.HasPrefix("help", word):
+		var about []string
+		for _, name := range list {
+			about = append(about, name+": "+input.AboutAnswer(name, termtext.Visible(q.Tool)))
+		}
+		return fmt.Errorf("%s", strings.Join(about, "; "))
 	}
 	return fmt.Errorf("%q is not an answer: %s", text, t.offered(q))
 }

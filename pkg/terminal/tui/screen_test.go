@@ -45,16 +45,19 @@ var files = map[string]string{
 		{"answer":{"text":"The style is *fine*: ${lastMessage} letters."}}]}`,
 	"experts/facts.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"facts","flavor":"scripted","script":"../scripts/facts.json","announce":"checks facts"}}`,
 	"experts/style.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"style","flavor":"scripted","script":"../scripts/style.json","announce":"judges style","toolDirectory":"../tools"}}`,
-	"tools/judge.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"judge","flavor":"scripted","script":"../scripts/judge.json","announce":"judges","toolDirectory":"../tools"}}`,
+	"tools/judge.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"judge","flavor":"scripted","script":"../scripts/judge.json","announce":"judges","toolDirectory":"../counting"}}`,
 	"scripts/judge.json": `{"rules":[
 		{"when":{"role":"user","prompt":"judge"},"answer":{"text":"I count for the judgement.","calls":[{"tool":"bash_count","args":{"text":"x"}}]}},
 		{"when":{"role":"user","prompt":"again"},"answer":{"text":"Another judgement."}},
 		{"answer":{"text":"The first judgement."}}]}`,
-	"tools/count": "#!/bin/sh\ncase $1 in describe) echo '{\"slug\":\"count\",\"description\":\"Counts.\",\"args\":[{\"name\":\"text\",\"description\":\"a text\",\"type\":\"string\"}]}';; run) echo 11;; esac\n",
+	"tools/count":    count,
+	"counting/count": count,
 }
 
-// open starts agents tui with arguments in a terminal.
-func open(t *testing.T, columns, rows int, home string, args string) *tmuxtest.Screen {
+const count = "#!/bin/sh\ncase $1 in describe) echo '{\"slug\":\"count\",\"description\":\"Counts.\",\"args\":[{\"name\":\"text\",\"description\":\"a text\",\"type\":\"string\"}]}';; run) echo 11;; esac\n"
+
+// build makes the programs.
+func build(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("there is no tmux, whose terminals this test types into")
@@ -70,6 +73,12 @@ func open(t *testing.T, columns, rows int, home string, args string) *tmuxtest.S
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
+}
+
+// open starts agents tui with arguments in a terminal.
+func open(t *testing.T, columns, rows int, home string, args string) *tmuxtest.Screen {
+	t.Helper()
+	build(t)
 	dir := filepath.Join(home, "work")
 	for name, text := range files {
 		path := filepath.Join(dir, name)
@@ -106,7 +115,7 @@ func servers(home string) []remote.Local {
 // with empty lines.
 func golden(t *testing.T, s *tmuxtest.Screen, name string) {
 	t.Helper()
-	got := regexp.MustCompile("\n+── lead").ReplaceAllString(tmuxtest.Normal(s.Text(), nil), "\n── lead")
+	got := regexp.MustCompile("\n+── (lead|helper)").ReplaceAllString(tmuxtest.Normal(s.Text(), nil), "\n── $1")
 	path := filepath.Join("testdata", "screens", name+".txt")
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -126,10 +135,10 @@ func TestScreens(t *testing.T) {
 	for _, size := range []struct{ columns, rows int }{{40, 36}, {80, 36}, {200, 50}} {
 		t.Run(fmt.Sprint(size.columns), func(t *testing.T) {
 			s := open(t, size.columns, size.rows, t.TempDir(), "")
-			s.Await(`^── lead ─`)
+			s.Await(`^── lead · /help`)
 			s.Type("Check letter.txt")
 			s.Press("Enter")
-			s.Await(`yes, no \[REASON\]`)
+			s.Await(`yes, no, session`)
 			s.Type("yes")
 			s.Press("Enter")
 			s.Await(`^── lead · done`)
@@ -158,11 +167,11 @@ func TestScreens(t *testing.T) {
 func TestTheConversationOfASubAgentContinuesAlone(t *testing.T) {
 	home := t.TempDir()
 	s := open(t, 80, 36, home, "")
-	s.Await(`^── lead ─`)
+	s.Await(`^── lead · /help`)
 	s.Type("go deep")
 	s.Press("Enter")
 	s.Await(`lead > style > judge wants to call bash_count:`)
-	s.Await(`yes, no \[REASON\]`)
+	s.Await(`yes, no, session`)
 	s.Type("yes")
 	s.Press("Enter")
 	s.Await(`^── lead · done`)
@@ -193,7 +202,7 @@ func TestALongAnswerIsWholeInTheScrollback(t *testing.T) {
 	for i := range 100 {
 		lines = append(lines, fmt.Sprintf("long line %d of the text", i))
 	}
-	s.Await(`^── lead ─`)
+	s.Await(`^── lead · /help`)
 	s.Paste(strings.Join(lines, "\n\n"))
 	s.Await(`line 99`)
 	s.Press("Enter")
@@ -213,18 +222,18 @@ func TestALongAnswerIsWholeInTheScrollback(t *testing.T) {
 func TestARunOutlivesTheTerminal(t *testing.T) {
 	home := t.TempDir()
 	s := open(t, 100, 30, home, "")
-	s.Await(`^── lead ─`)
+	s.Await(`^── lead · /help`)
 	s.Type("Check letter.txt")
 	s.Press("Enter")
-	s.Await(`yes, no \[REASON\]`)
+	s.Await(`yes, no, session`)
 	s.Press("C-d")
-	s.Await(`^lead continues: agents tui --attach \S+\n`)
+	s.Await(`^lead continues to run: agents tui --attach \S+\n`)
 	s.Await(`^code 0`)
 	again := open(t, 100, 30, home, "--attach")
 	again.Await(`question +lead  Check letter.txt`)
 	again.Press("Enter")
 	again.Await(`lead > style wants to call bash_count:`)
-	again.Await(`yes, no \[REASON\]`)
+	again.Await(`yes, no, session`)
 	again.Type("no")
 	again.Press("Enter")
 	again.Await(`^── lead · done`)
@@ -233,16 +242,16 @@ func TestARunOutlivesTheTerminal(t *testing.T) {
 func TestADeadServerIsReportedAndReplaced(t *testing.T) {
 	home := t.TempDir()
 	s := open(t, 100, 30, home, "")
-	s.Await(`^── lead ─`)
+	s.Await(`^── lead · /help`)
 	s.Type("Check letter.txt")
 	s.Press("Enter")
-	s.Await(`yes, no \[REASON\]`)
+	s.Await(`yes, no, session`)
 	for _, l := range servers(home) {
 		kill(l.PID)
 	}
 	s.Await(`the server has ended`)
 	s.Press("Enter")
-	s.Await(`(?s:wants to call.*wants to call.*yes, no \[REASON\])`)
+	s.Await(`(?s:wants to call.*wants to call.*yes, no, session)`)
 	s.Type("yes")
 	s.Press("Enter")
 	s.Await(`^── lead · done`)

@@ -30,7 +30,17 @@ type server struct {
 	ended chan struct{}
 	log   string // the file that it writes
 	wrote []byte // all of it, once it has ended
+	code  int    // with which it ended
+	notes string // what it said while it loaded its agents
 }
+
+// A ServerError is why a server did not start: its exit code and what it wrote.
+type ServerError struct {
+	Code int
+	Text string
+}
+
+func (e *ServerError) Error() string { return "the server did not start: " + e.Text }
 
 // startTime is how long a server may take to load its agents.
 const startTime = 60 * time.Second
@@ -38,15 +48,15 @@ const startTime = 60 * time.Second
 // serving is the line with which a server reports its address.
 var serving = regexp.MustCompile(`(?m)^serving agents at (\S+)$`)
 
-// connect returns the server at o.URL, or starts a private one. If of is not "", that server
-// has the agent of this session.
-func connect(ctx context.Context, o *Options, of string) (*server, error) {
+// connect returns the server at o.URL, or starts a private one. With flags it is always a
+// private one.
+func connect(ctx context.Context, o *Options, flags ...string) (*server, error) {
 	s := &server{Server: remote.Server{URL: o.URL, Token: o.Token}}
-	if of != "" {
+	if len(flags) > 0 {
 		s.Server = remote.Server{}
 	}
 	if s.URL == "" {
-		if err := s.start(ctx, o, of); err != nil {
+		if err := s.start(ctx, o, flags); err != nil {
 			return nil, err
 		}
 	}
@@ -68,7 +78,7 @@ func connect(ctx context.Context, o *Options, of string) (*server, error) {
 
 // start starts the private server. It is in a session of its own, so that it and its runs
 // survive when the terminal is closed, and ends when it has no clients and no runs.
-func (s *server) start(ctx context.Context, o *Options, of string) error {
+func (s *server) start(ctx context.Context, o *Options, flags []string) error {
 	sweep(o.Dir)
 	dir, err := os.MkdirTemp(o.Dir, "agents-tui-*") // 0700
 	if err != nil {
@@ -80,10 +90,7 @@ func (s *server) start(ctx context.Context, o *Options, of string) error {
 	}
 	defer log.Close()
 	s.log = log.Name()
-	args := slices.Concat(o.Args, []string{"serve", "--listen", "unix:" + filepath.Join(dir, "socket"), "--until-idle"}, o.Serve)
-	if of != "" {
-		args = append(args, "--agent-of", of)
-	}
+	args := slices.Concat(o.Args, []string{"serve", "--listen", "unix:" + filepath.Join(dir, "socket"), "--until-idle"}, o.Serve, flags)
 	cmd := exec.Command(o.Program, args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = o.Environ, log, log
 	ownSession(cmd)
@@ -92,7 +99,8 @@ func (s *server) start(ctx context.Context, o *Options, of string) error {
 	}
 	s.ended = make(chan struct{})
 	go func() {
-		_ = cmd.Wait()                  // its log says why it ended
+		_ = cmd.Wait() // its log says why it ended
+		s.code = cmd.ProcessState.ExitCode()
 		s.wrote, _ = os.ReadFile(s.log) // without it nothing is said
 		_ = os.RemoveAll(dir)
 		close(s.ended)
@@ -126,15 +134,15 @@ func (s *server) await(ctx context.Context) error {
 		if t, err := os.ReadFile(s.log); err == nil {
 			text = t
 		}
-		if m := serving.FindSubmatch(text); m != nil {
-			s.URL = string(m[1])
+		if m := serving.FindSubmatchIndex(text); m != nil {
+			s.URL, s.notes = string(text[m[2]:m[3]]), strings.TrimSpace(string(text[:m[0]]))
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-s.ended:
-			return fmt.Errorf("the server did not start: %s", lastLines(s.wrote))
+			return &ServerError{max(s.code, 1), lastLines(s.wrote)}
 		case <-tick.C:
 		}
 	}
@@ -165,21 +173,26 @@ func (s *server) dead() bool {
 	}
 }
 
-// command runs the program with arguments and returns what it prints.
-func command(ctx context.Context, o *Options, args ...string) ([]byte, error) {
+// command runs the program with arguments and returns what it prints, and what it says.
+func command(ctx context.Context, o *Options, args ...string) (out []byte, said string, err error) {
+	shown := strings.Join(args, " ")
+	if o.SessionDir != "" && args[0] == "session" {
+		args = slices.Insert(args, 1, "--session-dir", o.SessionDir)
+	}
 	cmd := exec.CommandContext(ctx, o.Program, slices.Concat(o.Args, args)...)
 	cmd.Env = o.Environ
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("agents %s: %s", strings.Join(args, " "), strings.TrimPrefix(lastLines(errs.Bytes()), "error: "))
+		return nil, "", fmt.Errorf("agents %s: %s", shown, strings.TrimPrefix(lastLines(stderr.Bytes()), "error: "))
 	}
-	return out.Bytes(), nil
+	return stdout.Bytes(), stderr.String(), nil
 }
 
 // A session is a conversation that is kept, in the list or among what a search found.
 type session struct {
 	ID, Agent, Prompt, State string
+	Folder, Cost             string
 	Changed                  time.Time
 	Text                     string         // that the search found
 	server                   *remote.Server // on which it runs; nil if it does not
@@ -205,10 +218,16 @@ func runs(ctx context.Context, o *Options, own *server) []session {
 	var list []session
 	for _, s := range servers {
 		found, _ := s.Runs(ctx) // one that does not answer has none to show
-		for _, r := range found {
-			if r.State == remote.RunGoing || r.State == remote.RunAsks {
-				list = append(list, session{ID: r.Session, Agent: r.Agent, Prompt: r.Prompt, State: r.State, Changed: r.Started, server: s})
-			}
+		list = append(list, goingOn(s, found)...)
+	}
+	return list
+}
+
+// goingOn are the runs of a server that have not ended.
+func goingOn(s *remote.Server, runs []remote.Run) (list []session) {
+	for _, r := range runs {
+		if r.State == remote.RunGoing || r.State == remote.RunAsks {
+			list = append(list, session{ID: r.Session, Agent: r.Agent, Prompt: r.Prompt, State: r.State, Changed: r.Started, server: s})
 		}
 	}
 	return list
@@ -222,17 +241,18 @@ func (o *Options) tokenOf(file string) string {
 	return o.ReadToken(file)
 }
 
-// sessions lists the sessions that changed last, or those with the words in them.
+// sessions lists the sessions that changed last, those of this folder first, or those with the words in them.
 func sessions(ctx context.Context, o *Options, words string) ([]session, error) {
 	if strings.TrimSpace(words) == "" {
-		out, err := command(ctx, o, "session", "list", "--json", "--limit", "200")
+		out, _, err := command(ctx, o, "session", "list", "--json", "--limit", "200")
 		if err != nil {
 			return nil, err
 		}
 		var list []struct {
-			ID, Agent, Prompt, Outcome, Error string
-			Changed                           time.Time
-			PID                               int
+			ID, Dir, Agent, Prompt, Outcome, Error string
+			Changed                                time.Time
+			PID                                    int
+			Usage                                  agent.Usage
 		}
 		if err := json.Unmarshal(out, &list); err != nil {
 			return nil, fmt.Errorf("agents session list: %w", err)
@@ -248,11 +268,21 @@ func sessions(ctx context.Context, o *Options, words string) ([]session, error) 
 			case state == "":
 				state = "unfinished"
 			}
-			found = append(found, session{ID: s.ID, Agent: s.Agent, Prompt: s.Prompt, State: state, Changed: s.Changed})
+			found = append(found, session{ID: s.ID, Agent: s.Agent, Prompt: s.Prompt, State: state, Changed: s.Changed, Folder: s.Dir, Cost: s.Usage.CostText()})
 		}
+		here, _ := os.Getwd() // without it no session is of this folder
+		slices.SortStableFunc(found, func(a, b session) int {
+			switch {
+			case (a.Folder == here) == (b.Folder == here):
+				return 0
+			case a.Folder == here:
+				return -1
+			}
+			return 1
+		})
 		return found, nil
 	}
-	out, err := command(ctx, o, append([]string{"session", "search", "--json", "--limit", "100", "--"}, strings.Fields(words)...)...)
+	out, _, err := command(ctx, o, append([]string{"session", "search", "--json", "--limit", "100", "--"}, strings.Fields(words)...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -283,13 +313,13 @@ func fork(ctx context.Context, o *Options, id string, n *view.Node, turn int) (s
 	if n.Parent != nil {
 		args = append(args, "--sub-agent", n.Session)
 	}
-	out, err := command(ctx, o, append(args, id)...)
+	out, _, err := command(ctx, o, append(args, id)...)
 	return strings.TrimSpace(string(out)), err
 }
 
 // events reads a session that is kept.
 func events(ctx context.Context, o *Options, id string) ([]agent.Event, error) {
-	out, err := command(ctx, o, "session", "export", id)
+	out, _, err := command(ctx, o, "session", "export", id)
 	if err != nil {
 		return nil, err
 	}

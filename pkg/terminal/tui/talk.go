@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/leaf/wsconn"
 	"github.com/agents-exe/agents/pkg/source/remote"
 	"github.com/agents-exe/agents/pkg/terminal/view"
@@ -25,15 +28,24 @@ type talk struct {
 	tree    *view.Tree
 	run     *run // in progress; nil if there is none
 	// reason says why the last run has no end event, and there is one to continue.
-	reason  string
-	waiting *agent.Start // for the server
-	sent    []string     // to the run in progress, which has not taken them up
-	printed int          // entries of the root that are in the scrollback
-	stream  *answerStream
-	asked   string  // the id of the question that is printed
-	grants  []grant // calls that a person has allowed
-	form    *form   // the reply that a person is giving
-	cancels int     // of the run
+	reason    string
+	of        string          // the session whose agent the own server has; "" is an agent of the configuration
+	flags     []string        // of the own server: its models
+	budget    agent.Budget    // of each run that follows
+	shorten   bool            // the conversation, before the next request
+	outputs   []string        // of commands of the shell, for the next message
+	waiting   *agent.Start    // for the server
+	sent      []agent.Message // to the run in progress, which has not taken them up
+	printed   int             // entries of the root that are in the scrollback
+	stream    *answerStream
+	asked     string            // the id of the question that is printed
+	lacking   []string          // the tools that need the terminal
+	yes       bool              // every call is allowed that not only a person may allow
+	grants    []config.Approval // calls that a person has allowed
+	once      []config.Approval // in this run
+	approvals Approvals
+	form      *form // the reply that a person is giving
+	cancels   int   // of the run
 }
 
 // A run is the connection to a run in progress.
@@ -73,18 +85,49 @@ const detached = 3600.0
 // start starts or joins a run, and returns the command that waits for its events.
 func (t *talk) start(ctx context.Context, s *remote.Server, start agent.Start) tea.Cmd {
 	seconds := detached
-	start.Lease.DetachedSeconds = &seconds
+	start.Lease.DetachedSeconds, start.Lease.Budget = &seconds, t.budget
 	r := &run{ctx: ctx, arrived: make(chan struct{}, 1)}
 	r.held = s.Hold(ctx, t.agent, start, func(text string) { r.put(notice(text)) })
-	t.run, t.waiting, t.sent, t.reason, t.cancels = r, nil, nil, "", 0
+	t.run, t.waiting, t.sent, t.once, t.reason, t.cancels = r, nil, nil, nil, "", 0
 	go r.read()
 	return r.next(t)
 }
 
-// prompt is the message that starts a run of the conversation.
-func (t *talk) prompt(text string) agent.Start {
-	args, _ := json.Marshal(map[string]string{"prompt": text}) // a string always encodes
-	return agent.Start{Session: t.session, Args: args}
+// prompt is what starts a run of the conversation with a message. A JSON object is the
+// arguments of an agent that has others than a prompt.
+func (m *model) prompt(t *talk, messages ...agent.Message) agent.Start {
+	start := agent.Start{Session: t.session, Compact: t.shorten}
+	t.shorten = false
+	var texts []string
+	for _, message := range messages {
+		texts = append(texts, message.Text())
+		for _, part := range message.Parts {
+			if part.Kind != agent.PartText {
+				start.Media = append(start.Media, part)
+			}
+		}
+	}
+	text := strings.Join(texts, "\n\n")
+	if m.arguments(t.agent) && strings.HasPrefix(strings.TrimSpace(text), "{") && json.Valid([]byte(text)) {
+		start.Args = json.RawMessage(text)
+	} else {
+		start.Args, _ = json.Marshal(map[string]string{"prompt": text}) // a string always encodes
+	}
+	return start
+}
+
+// arguments reports whether an agent has other arguments than a prompt.
+func (m *model) arguments(slug string) bool {
+	if m.server == nil {
+		return false
+	}
+	i := m.agentIndex(slug)
+	var schema struct{ Properties map[string]json.RawMessage }
+	if i < 0 || json.Unmarshal(m.server.agents[i].Schema, &schema) != nil {
+		return false
+	}
+	_, prompt := schema.Properties["prompt"]
+	return !prompt || len(schema.Properties) > 1
 }
 
 func (r *run) put(item any) {
@@ -151,8 +194,11 @@ func (t *talk) apply(items []any) (notices []string, over bool) {
 			if item.Kind == agent.EventMessage && item.Input && item.Depth == 0 && len(t.sent) > 0 {
 				t.sent = t.sent[1:]
 			}
-			if item.Kind == agent.EventQuestion {
+			switch item.Kind {
+			case agent.EventQuestion:
 				t.answerGranted()
+			case agent.EventSetup:
+				t.atTerminal(item.Specs)
 			}
 		case notice:
 			notices = append(notices, string(item))
@@ -166,6 +212,16 @@ func (t *talk) apply(items []any) (notices []string, over bool) {
 		}
 	}
 	return notices, over
+}
+
+// atTerminal notes the tools that talk to the person at the terminal, which a server does not
+// have.
+func (t *talk) atTerminal(specs []agent.ToolSpec) {
+	for _, s := range specs {
+		if slices.Contains(s.Locks, "terminal") {
+			t.lacking = append(t.lacking, s.Name)
+		}
+	}
 }
 
 func (t *talk) busy() bool { return t.run != nil }

@@ -1,5 +1,5 @@
-// Package tui is the terminal interface of `agents tui`: conversations with agents of an
-// `agents serve`, as a client of its channel.
+// Package tui is the terminal interface of `agents cli` and `agents tui`: conversations with
+// agents of an `agents serve`, as a client of its channel.
 //
 //	err := tui.Run(ctx, &tui.Options{Program: "/usr/bin/agents", Dir: dir, Keys: keys, In: os.Stdin, Out: os.Stdout})
 //
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/agents-exe/agents/pkg/terminal/input"
 	"github.com/charmbracelet/colorprofile"
 )
 
@@ -30,6 +31,16 @@ type Options struct {
 	Args    []string
 	// Serve are flags of the server that is started.
 	Serve []string
+	// SessionDir is the folder with the sessions; "" is that of the configuration.
+	SessionDir string
+	// Yes allows what a person would be asked about, except where only a person may answer.
+	Yes       bool
+	Approvals Approvals
+	// Tree shows the tree of agents in the live region. Without it calls are printed with all
+	// that is below them.
+	Tree bool
+	// History is what was typed before; nil keeps none.
+	History *input.History
 	// URL is the server to use; "" starts one.
 	URL string
 	// Token returns the bearer token for URL; nil sends none.

@@ -2,7 +2,9 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -230,6 +232,9 @@ func (t *Tree) addCall(n *Node, e *agent.Event) *Call {
 	c := &Call{Key: e.Key, Tool: e.Tool, Node: n, State: Calling, Started: e.Time}
 	c.short = shortArgs(e.Args, "…")
 	c.label = words(termtext.Line(e.Tool, maxLabel, "…"), c.short)
+	if !n.brief {
+		c.Args = beginning(e.Args)
+	}
 	t.calls[e.Key] = c
 	n.calls = append(n.calls, c)
 	n.running++
@@ -244,6 +249,9 @@ func (t *Tree) callEnded(c *Call, e *agent.Event) {
 	c.State, c.Note, c.Took, c.order = Done, "", millis(e.Millis), t.ended
 	delete(t.calls, e.Key)
 	if r := e.Result; r != nil {
+		if !n.brief {
+			c.Result = beginning(r.Text())
+		}
 		if r.Failed {
 			c.State, c.Reason = Failed, reason(r, "…")
 		}
@@ -257,6 +265,16 @@ func (t *Tree) callEnded(c *Call, e *agent.Event) {
 		sub.Reason = c.Reason
 	}
 	n.trim(c)
+}
+
+// maxKept is how many bytes of arguments and of a result are kept.
+const maxKept = 64 << 10
+
+func beginning(text string) string {
+	if len(text) <= maxKept {
+		return text
+	}
+	return strings.ToValidUTF8(strings.Clone(text[:maxKept]), "") + "\n" + fmt.Sprintf("[%d more bytes]", len(text)-maxKept)
 }
 
 // trim drops the first of the ended calls once there are twice as many as Rows can show,

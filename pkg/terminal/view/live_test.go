@@ -225,7 +225,7 @@ func TestLiveShowsEndedCallsOfASubAgentAsLongAsTheyFit(t *testing.T) {
 		text.Observe(sub(agenttest.CallResult(1, key, tool, "", i == 57, 100)))
 	}
 	text.Observe(sub(agenttest.Call(1, "run", "runs", "")))
-	want := "• main                            0.0 s\n  • sub                           0.0 s\n    ✓ t59                         0.1 s\n    • runs                        0.0 s\n"
+	want := "• main                            0.0 s\n  • sub                           0.0 s\n    • runs                        0.0 s\n    ✓ t59                         0.1 s\n"
 	if got := s.String(); got != want {
 		t.Errorf("screen:\n%swant:\n%s", got, want)
 	}

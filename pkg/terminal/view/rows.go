@@ -103,7 +103,7 @@ func (l Layout) pen() pen { return pen{Color: l.Color, ASCII: l.ASCII} }
 func (l Layout) node(n *Node, rows []Row) []Row {
 	rows = append(rows, Row{Node: n, order: orderOf(n)})
 	if n.Question != nil {
-		rows = append(rows, Row{Node: n, asks: true, order: math.MaxInt})
+		rows = append(rows, Row{Node: n, asks: true, order: running})
 	}
 	ended := len(n.calls) - n.running
 	before := n.dropped + max(ended-keptCalls, 0)
@@ -118,7 +118,11 @@ func (l Layout) node(n *Node, rows []Row) []Row {
 			}
 		}
 	}
-	for _, c := range n.calls {
+	calls := n.calls
+	if !l.calls { // what runs is above what has ended
+		calls = append(n.Running(), slices.DeleteFunc(slices.Clone(calls), func(c *Call) bool { return !c.State.Ended() })...)
+	}
+	for _, c := range calls {
 		over := c.State.Ended()
 		below := n.Parent != nil && ended <= keptCalls && (l.calls || !n.State().Ended())
 		if over {
@@ -157,28 +161,34 @@ func (l Layout) whole(rows []Row) []string {
 	return out
 }
 
+// The orders of rows that run: agents, and what they ask, before calls.
+const (
+	running     = math.MaxInt
+	runningCall = running - 1
+)
+
 // rank is the order in which rows are kept: the running ones before those that ended, and
 // the later before the earlier.
 func rank(c *Call) int {
 	if !c.State.Ended() {
-		return math.MaxInt
+		return runningCall
 	}
 	return c.order
 }
 
 func orderOf(n *Node) int {
 	if n.Call == nil || !n.State().Ended() {
-		return math.MaxInt
+		return running
 	}
 	return rank(n.Call)
 }
 
-// fit chooses at most n rows: the running ones, from the top, then those that ended last. If
-// there is no room for all that run, the last row counts the others.
+// fit chooses at most n rows: the agents that run, from the top, then the running calls, then
+// those that ended last. If there is no room for all that run, the last row counts the others.
 func fit(rows []Row, n int) []Row {
 	hidden := -n
 	for _, r := range rows {
-		if r.order == math.MaxInt {
+		if r.order >= runningCall {
 			hidden++
 		}
 	}

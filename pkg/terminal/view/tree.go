@@ -75,6 +75,8 @@ type Call struct {
 	Started   time.Time
 	Took      time.Duration
 	Ran       bool // it was started; false if it was answered without running
+	// Args and Result are texts, as far as a display needs them: the first bytes of long ones.
+	Args, Result string
 
 	short string // the arguments
 	label string // tool and arguments

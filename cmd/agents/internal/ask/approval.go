@@ -12,31 +12,17 @@ import (
 	"unicode"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/terminal/input"
 )
 
 // The scopes: what an answer to a question about a call covers.
 const (
-	scopeNo      = "no"
-	scopeOnce    = "yes"
-	scopeSession = "session"
-	scopeCall    = "call"
-	scopeFolder  = "folder"
+	scopeNo      = input.AnswerNo
+	scopeOnce    = input.AnswerYes
+	scopeSession = input.AnswerSession
+	scopeCall    = input.AnswerCall
+	scopeFolder  = input.AnswerFolder
 )
-
-// about explains in the question's help what a scope covers.
-func about(scope, tool string) string {
-	switch scope {
-	case scopeOnce:
-		return "this call, and the same call again in this run"
-	case scopeNo:
-		return "not this call; text after it is a reason for the model"
-	case scopeSession:
-		return "every call of " + tool + " in this session"
-	case scopeCall:
-		return "every call of " + tool + " with these arguments in this session"
-	}
-	return "every call of " + tool + " in this folder, in later runs too"
-}
 
 // An approval is an answer of the person. Its reason is for the model.
 type approval struct {
@@ -94,7 +80,7 @@ func approve(c Console, q agent.Event, changes string, scopes []string) (approva
 		case word == "":
 		case strings.HasPrefix("help", word) || word == "?":
 			for _, s := range scopes {
-				fmt.Fprintf(c, "  %-7s  %s\n", s, about(s, visible(q.Tool)))
+				fmt.Fprintf(c, "  %-7s  %s\n", s, input.AboutAnswer(s, visible(q.Tool)))
 			}
 			if cut {
 				fmt.Fprintf(c, "  %-7s  show all of the arguments\n", "all")

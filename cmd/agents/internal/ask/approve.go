@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
+	"github.com/agents-exe/agents/pkg/terminal/input"
 )
 
 // An Approver answers the questions of all agents in a run. Whether a call may run, it
@@ -138,7 +139,7 @@ func (a *Approver) remembers(q agent.Event) (reason string, ok bool) {
 	}
 	for _, old := range list {
 		switch {
-		case old.Tool != q.Tool, old.Source != "" && old.Source != q.Source, old.Digest != "" && old.Digest != q.Digest, old.Args != nil && canonical(string(old.Args)) != args:
+		case !old.Covers(q.Tool, q.Source, q.Digest, args):
 		case old.Folder != "" && old.Folder == a.Folder:
 			return "a person allowed it in this folder: " + a.File, true
 		case old.Session != "" && old.Session == a.session():
@@ -171,13 +172,7 @@ func (a *Approver) changes(q agent.Event) string {
 
 // scopes returns the answers that are offered besides yes and no.
 func (a *Approver) scopes(q agent.Event) []string {
-	switch {
-	case q.Reviewer == reviewerHuman || q.Approval == approvalAlways:
-		return nil
-	case a.File == "" || a.Folder == "":
-		return []string{scopeSession, scopeCall}
-	}
-	return []string{scopeSession, scopeCall, scopeFolder}
+	return input.Answers(&q, a.File != "" && a.Folder != "")[2:] // without yes and no
 }
 
 // keep remembers an answer and returns it.

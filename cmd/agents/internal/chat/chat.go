@@ -1,5 +1,6 @@
-// Package chat is a line-based chat with an agent: at a terminal with a line editor,
-// elsewhere from standard input to standard output.
+// Package chat is a conversation with an agent: at a terminal it starts agents-tui; elsewhere
+// it reads lines from standard input and writes to standard output. Editors have several
+// conversations over the Agent Client Protocol.
 //
 // A conversation is one session. Each message begins a run of it, which the chat holds
 // through its channel, as any other program would. Between runs nothing has the session
@@ -16,7 +17,6 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
-	"github.com/agents-exe/agents/cmd/agents/internal/edit"
 	"github.com/agents-exe/agents/cmd/agents/internal/keep"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
@@ -34,7 +34,6 @@ import (
 // Options are the flags of a chat.
 type Options struct {
 	runs.Flags
-	Plain bool // without control sequences
 }
 
 // A chat is one conversation.
@@ -56,24 +55,13 @@ type chat struct {
 	// The session had so many turns when this chat closed it.
 	closed string
 	turns  int
-	// next is what goes along with the next message.
-	next     []agent.Part
-	shorten  bool               // the conversation before the next request
-	total    agent.TotalUsage   // of the conversation since the chat began
-	last     error              // of the last run
-	running  *run               // nil if no run of this conversation is in progress
-	attached *attached          // the run of a server that is held in its place; nil if none is
-	editor   *acpserver.Opening // nil if the conversation is not with an editor
-}
-
-// Run holds a conversation until the person ends it. The error is that of the last run
-// for a chat without a terminal.
-func Run(ctx context.Context, p *program.Env, o Options) error {
-	c := &chat{p: p, Options: o, out: p.Out}
-	if o.Plain || !edit.Supported || !p.InTerm || !p.OutTerm || !p.ErrTerm || p.Getenv("TERM") == "dumb" {
-		return c.plain(ctx)
-	}
-	return c.interactive(ctx)
+	// outputs are those of commands, which go along with the next message.
+	outputs []string
+	shorten bool               // the conversation before the next request
+	total   agent.TotalUsage   // of the conversation since the chat began
+	last    error              // of the last run
+	running *run               // nil if no run of this conversation is in progress
+	editor  *acpserver.Opening // nil if the conversation is not with an editor
 }
 
 // open opens the session and loads the agent.
@@ -287,14 +275,5 @@ func (c *chat) unfinished() bool {
 
 // say prints lines to the person.
 func (c *chat) say(format string, args ...any) {
-	text := termtext.Clean(fmt.Sprintf(format, args...))
-	if c.out == c.p.Out { // as it is, for programs
-		fmt.Fprintln(c.out, text)
-		return
-	}
-	columns, _ := size()
-	for line := range strings.Lines(text) {
-		indent := len(line) - len(strings.TrimLeft(line, " "))
-		fmt.Fprint(c.out, wrap(strings.TrimSuffix(line, "\n"), columns-1, indent+2))
-	}
+	fmt.Fprintln(c.out, strings.TrimSuffix(termtext.Clean(fmt.Sprintf(format, args...)), "\n"))
 }

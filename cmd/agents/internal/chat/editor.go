@@ -18,6 +18,7 @@ import (
 	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
 	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/session"
+	"github.com/agents-exe/agents/pkg/terminal/input"
 )
 
 // An editor has several conversations.
@@ -81,15 +82,9 @@ func (e *editor) open(ctx context.Context, o acpserver.Opening) (*acpserver.Conv
 		return nil, err
 	}
 	conversation := &acpserver.Conversation{Wait: func() error { return c.settle(c.running) }, Commands: slashCommands(), Close: c.close,
-		Command: func(ctx context.Context, name, args string) (string, error) {
-			v, err := verbFor(name, args)
-			if err != nil {
-				return "", err
-			}
-			return v.text(c, ctx, args)
-		},
-		Hide:   func(text string) string { return c.logs.Hide(text) },
-		Answer: func(ctx context.Context, q agent.Event) (json.RawMessage, error) { return c.running.answer(ctx, q) },
+		Command: c.command,
+		Hide:    func(text string) string { return c.logs.Hide(text) },
+		Answer:  func(ctx context.Context, q agent.Event) (json.RawMessage, error) { return c.running.answer(ctx, q) },
 		Start: func(ctx context.Context, s agent.Start, watch func(agent.Event)) (*runner.Channel, error) {
 			options := host.Options{Observe: watch}
 			if s.Session == "" {
@@ -113,11 +108,11 @@ func (e *editor) open(ctx context.Context, o acpserver.Opening) (*acpserver.Conv
 
 // slashCommands are the commands that need neither a terminal nor another session.
 func slashCommands() (list []acp.Command) {
-	for _, v := range verbs() {
-		if v.editor {
-			command := acp.Command{Name: v.name, Description: v.usage}
-			if v.args != "" {
-				command.Input = map[string]string{"hint": v.args}
+	for _, c := range input.Commands() {
+		if c.Editor {
+			command := acp.Command{Name: c.Name, Description: c.About}
+			if c.Args != "" {
+				command.Input = map[string]string{"hint": c.Args}
 			}
 			list = append(list, command)
 		}

@@ -17,14 +17,16 @@ import (
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/terminal/input"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 	"github.com/agents-exe/agents/pkg/terminal/view"
 )
 
-// plain holds the conversation without control sequences: a line is a message, and the
-// next is read when the answer is there.
-func (c *chat) plain(ctx context.Context) error {
-	c.person = ask.NewPerson(c.p)
+// Plain holds a conversation without control sequences until the end of standard input: a
+// line is a message, and the next is read when the answer is there. The error is that of the
+// last run.
+func Plain(ctx context.Context, p *program.Env, o Options) error {
+	c := &chat{p: p, Options: o, out: p.Out, person: ask.NewPerson(p)}
 	if err := c.open(ctx); err != nil {
 		return err
 	}
@@ -112,23 +114,34 @@ func readMessage(in *bufio.Reader) (string, error) {
 // line does what a line says. Only a person's line names files and commands of the shell:
 // what comes through a pipe may be somebody else's text.
 func (c *chat) line(ctx context.Context, text string, answer func(agent.Message) error) (leave bool, err error) {
-	if name, rest, ok := slash(text); ok {
-		v, err := verbFor(name, rest)
-		if err != nil || v.name == "quit" {
-			return err == nil, err
+	if name, rest, ok := input.Slash(text); ok {
+		if name == "quit" && rest == "" {
+			return true, nil
 		}
-		return false, c.command(ctx, v, rest)
+		shown, err := c.command(ctx, name, rest)
+		if err == nil {
+			c.say("%s", shown)
+		}
+		return false, err
 	}
 	if !c.p.InTerm {
 		return false, answer(agent.UserText(text))
 	}
 	if line, ok := strings.CutPrefix(text, "!"); ok {
-		return false, c.shell(ctx, line)
+		output, note, err := input.Shell(ctx, line, c.out)
+		if err == nil {
+			c.outputs = append(c.outputs, output)
+		}
+		if note != "" {
+			c.say("\n%s", note)
+		}
+		return false, err
 	}
-	m, err := c.message(ctx, text)
+	m, err := input.Message(text, c.outputs)
 	if err != nil {
 		return false, err
 	}
+	c.outputs = nil
 	return false, answer(m)
 }
 

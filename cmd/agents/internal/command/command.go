@@ -117,6 +117,31 @@ func NoArguments(c *cli.Command) error {
 	return nil
 }
 
+// Given returns those of the arguments args of c that are flags, with their values.
+func Given(args []string, c *cli.Command, flags []cli.Flag) []string {
+	find := func(list []cli.Flag, name string) cli.Flag {
+		i := slices.IndexFunc(list, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+		if i < 0 {
+			return nil
+		}
+		return list[i]
+	}
+	var given []string
+	for len(args) > 0 {
+		name, _, inline := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
+		n := 1
+		f := find(slices.Concat(c.Flags, c.Root().Flags), name)
+		if d, ok := f.(cli.DocGenerationFlag); ok && d.TakesValue() && !inline && strings.HasPrefix(args[0], "-") {
+			n = min(2, len(args))
+		}
+		if strings.HasPrefix(args[0], "-") && find(flags, name) != nil {
+			given = append(given, args[:n]...)
+		}
+		args = args[n:]
+	}
+	return given
+}
+
 // GlobalFlags stand before or after the command.
 func GlobalFlags(g *program.Flags) []cli.Flag {
 	return []cli.Flag{

@@ -21,6 +21,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/leaf/toolname"
 	"github.com/agents-exe/agents/pkg/provider/openai"
+	"github.com/agents-exe/agents/pkg/terminal/input"
 	"github.com/urfave/cli/v3"
 )
 
@@ -174,7 +175,7 @@ func (c *completer) flags() []string {
 // remember keeps the values that decide which agents there are.
 func (c *completer) remember(name, value string) {
 	if name == "agent-file" {
-		c.files = append(c.files, program.ExpandHome(value))
+		c.files = append(c.files, input.ExpandHome(value))
 	}
 }
 

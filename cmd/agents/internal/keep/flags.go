@@ -41,6 +41,18 @@ const sessionFlags = "session"
 // Continues reports whether the flags name an earlier session.
 func (k *Flags) Continues() bool { return k.Session != "" || k.last || k.lastAny }
 
+// Alone says which flag keeps one session in a place of its own, which no server does; "" if
+// there is none.
+func (k *Flags) Alone() string {
+	switch {
+	case k.record != "":
+		return "--record keeps one session in its own folder"
+	case k.file != "":
+		return "--session-file keeps one session in its own file"
+	}
+	return ""
+}
+
 func (k *Flags) Check() error {
 	switch others := k.Continues() || k.Dir != ""; {
 	case k.record != "" && (k.None || others || k.file != ""):

@@ -89,13 +89,11 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 		if info, err := os.Stat(k.file); errors.Is(err, os.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 			return &Session{Kept: New(p, session.CreateFile(k.file, sessions.NewOptions())), again: "--session-file " + k.file}, nil
 		}
-		path, err = sessions.ImportFile(p, k.file)
-	case k.Session != "":
-		path, err = session.Find(k.Session, load.Paths(dirs)...)
-	case k.Continues():
-		if path, err = latest(p, c, k.lastAny, load.Paths(dirs)); err != nil {
-			err = fmt.Errorf("find the session: %w", err)
+		if path, err = sessions.ImportFile(p, k.file); err != nil {
+			err = failure.NothingRan(err, listHint)
 		}
+	case k.Continues():
+		path, err = Find(p, k)
 	default:
 		if k.Dir == "" {
 			if err := prune(p, dirs[0].Path); err != nil {
@@ -109,7 +107,7 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 		return kept, err
 	}
 	if err != nil {
-		return nil, failure.NothingRan(err, "`agents session list` shows what there is")
+		return nil, err
 	}
 	again := ""
 	switch {
@@ -119,6 +117,26 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 		again = "--session " + k.Session
 	}
 	return reopen(p, path, again)
+}
+
+const listHint = "`agents session list` shows what there is"
+
+// Find returns the path of the session that the flags continue.
+func Find(p *program.Env, k *Flags) (path string, err error) {
+	c, err := load.Config(p)
+	if err != nil {
+		return "", err
+	}
+	dirs := load.Paths(load.SessionDirs(p, c, k.Dir))
+	if k.Session != "" {
+		path, err = session.Find(k.Session, dirs...)
+	} else if path, err = latest(p, c, k.lastAny, dirs); err != nil {
+		err = fmt.Errorf("find the session: %w", err)
+	}
+	if err != nil {
+		return "", failure.NothingRan(err, listHint)
+	}
+	return path, nil
 }
 
 // latest returns the session that changed last, among those that began in this folder

@@ -67,15 +67,6 @@ func WithoutPath(err error) error {
 	return err
 }
 
-// ExpandHome replaces ~/ at the beginning of a path, as a shell does.
-func ExpandHome(path string) string {
-	rest, ok := strings.CutPrefix(path, "~/")
-	if home, err := os.UserHomeDir(); ok && err == nil {
-		return filepath.Join(home, rest)
-	}
-	return path
-}
-
 // Taken reports whether path exists, even as a dangling link.
 func Taken(path string) bool {
 	_, err := os.Lstat(path)

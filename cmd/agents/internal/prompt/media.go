@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/leaf/mediatype"
+	"github.com/agents-exe/agents/pkg/terminal/input"
 )
 
 // maxMedia limits the attachments of a prompt together, in bytes.
@@ -43,17 +42,7 @@ func attachment(ctx context.Context, arg string, room int64) (agent.Part, error)
 	if int64(len(data)) > room {
 		return agent.Part{}, fmt.Errorf("the attachments are larger than %d bytes together", maxMedia)
 	}
-	if len(data) == 0 {
-		return agent.Part{}, fmt.Errorf("the file is empty")
-	}
-	if mime == "" {
-		mime = mediatype.Of(path, data)
-	}
-	major, _, _ := strings.Cut(mime, "/")
-	if major != "image" && major != "audio" && major != "video" && mime != "application/pdf" {
-		return agent.Part{}, fmt.Errorf("models take images, PDF, audio and video, not %s; a text belongs into the prompt with --file", mime)
-	}
-	return agent.Part{Kind: agent.PartMedia, MIME: mime, Data: data, Name: filepath.Base(path)}, nil
+	return input.Attachment(path, mime, data)
 }
 
 func exists(path string) bool {

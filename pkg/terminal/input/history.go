@@ -1,4 +1,4 @@
-package edit
+package input
 
 import (
 	"bufio"
@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // maxHistory is how many texts are kept, and maxEntry the longest of them in bytes.
@@ -99,10 +100,15 @@ func (h *History) Add(text string) error {
 	return err
 }
 
-// at returns the text so many steps back, from 1.
-func (h *History) at(past int) (string, bool) {
-	if h == nil || past < 1 || past > len(h.list) {
-		return "", false
+// At returns entry i, from 0, the oldest, to Len-1.
+func (h *History) At(i int) string { return h.list[i] }
+
+func (h *History) Len() int { return len(h.list) }
+
+// Find returns the index of the last entry before index i that contains text; -1 if there
+// is none.
+func (h *History) Find(text string, i int) int {
+	for i--; i >= 0 && !strings.Contains(h.list[i], text); i-- {
 	}
-	return h.list[len(h.list)-past], true
+	return max(i, -1)
 }
