@@ -51,7 +51,7 @@ func TestOnlyACallThatMayRunIsShownToPolicies(t *testing.T) {
 	}
 	// A call of no run needs only what the Runner's policy says.
 	r, inv := ruled(agent.Verdict{Decision: agent.Deny}, agent.Verdict{})
-	inv.Host, r.tree.policy = nil, func(context.Context, *agent.Invocation) agent.Verdict {
+	inv.Driver, r.tree.policy = nil, func(context.Context, *agent.Invocation) agent.Verdict {
 		return agent.Verdict{Decision: agent.Allow, Rule: "r"}
 	}
 	if v := r.tree.decide(t.Context(), inv); v != (agent.Verdict{Decision: agent.Allow, Rule: "r"}) {
