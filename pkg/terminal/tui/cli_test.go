@@ -285,6 +285,24 @@ func TestChatAttaches(t *testing.T) {
 	s.Await(`^code 0$`)
 }
 
+// A conversation that is not kept goes on all the same, and one in a folder of its own is found
+// there.
+func TestChatWithFlagsOfSessions(t *testing.T) {
+	s := openChat(t, 100, 30, "agents cli --agent-file agent.json --no-session; agents cli --agent-file agent.json --session-dir kept; agents cli --agent-file agent.json --session-dir kept --continue")
+	s.Await(`^── helper`)
+	s.tell("first", `You said: first`)
+	s.tell("second", `You said: second`)
+	s.Press("C-d")
+	s.Await(`(?s)second.*^── helper · /help`)
+	s.tell("third", `You said: third`)
+	s.Press("C-d")
+	s.Await("(?s)`agents cli --session \\S+ --session-dir kept` continues.*^── 1/1 helper.*^> third.*^── helper · done")
+	s.tell("fourth", `You said: fourth`)
+	if text := s.Text(); strings.Count(text, "continues this") != 1 {
+		t.Errorf("a conversation that is not kept can be continued:\n%s", text)
+	}
+}
+
 // A server that cannot load its agents speaks with the program's own words and exit code.
 func TestChatWithoutAnAgent(t *testing.T) {
 	s := openChat(t, 100, 30, `agents cli; echo "code $?"; agents cli --agent-file nothing.json; echo "and $?"; agents cli --record rec --agent-file agent.json </dev/null; agents cli --agent-file agent.json --yes --model x --budget turns=5`)

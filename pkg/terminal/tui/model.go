@@ -465,8 +465,12 @@ func (m *model) leave() {
 		switch {
 		case t.busy():
 			back = append(back, fmt.Sprintf("%s continues to run: agents tui --attach %s", t.agent, t.session))
-		case t.session != "":
-			back = append(back, fmt.Sprintf("`agents cli --session %s` continues this conversation", t.session))
+		case t.session != "" && !slices.Contains(m.o.Serve, "--no-session"):
+			dir := ""
+			if m.o.SessionDir != "" {
+				dir = " --session-dir " + m.o.SessionDir
+			}
+			back = append(back, fmt.Sprintf("`agents cli --session %s%s` continues this conversation", t.session, dir))
 		}
 	}
 	for _, line := range back {

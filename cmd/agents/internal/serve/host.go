@@ -121,6 +121,9 @@ func (f agentsServer) serve(ctx context.Context, h *agentServer, web *httpListen
 	if h.host.Sessions != nil && limits != (session.Keep{}) {
 		defer h.prune(ctx, limits, f.KeepSessions)()
 	}
+	if h.host.Sessions == nil && f.UntilIdle { // the interface continues a conversation that is not kept
+		h.host.Sessions = (&host.Memory{Max: maxConversations, Owner: serve.Owner}).Open
+	}
 	server := serve.New(o)
 	if f.Resume {
 		h.resume(server)
@@ -190,7 +193,7 @@ func (h *agentServer) Start(ctx context.Context, slug string, start agent.Start)
 	o := host.Options{Observe: func(e agent.Event) {
 		_ = guard.Run(h.panicked, func() error { h.metrics.Observe(e); return nil })
 	}}
-	if d := start.Lease.DetachedSeconds; d != nil && *d > 0 && h.host.Sessions != nil && !start.Journal {
+	if d := start.Lease.DetachedSeconds; d != nil && *d > 0 && h.notes != "" && !start.Journal {
 		h.leaveNote(ctx, slug, start, &o)
 	}
 	return h.host.Run(ctx, slug, start, o)
