@@ -26,12 +26,14 @@ type Env struct {
 	InTerm   bool
 	OutTerm  bool
 	ErrTerm  bool
-	Getenv   func(string) string
-	Version  string
-	Commit   string // that the program was built from; "" if it is not known
-	Environ  []string
-	Servers  []LocalServer // where init looks for model servers
-	Probe    time.Duration // how long all of them together have for their answers
+	// Controlling is the path of the controlling terminal, "" if there is none.
+	Controlling string
+	Getenv      func(string) string
+	Version     string
+	Commit      string // that the program was built from; "" if it is not known
+	Environ     []string
+	Servers     []LocalServer // where init looks for model servers
+	Probe       time.Duration // how long all of them together have for their answers
 	// Journal, if it is not nil, wraps the journal of a run: tests end the
 	// process in it.
 	Journal func(agent.Journal) agent.Journal
@@ -72,10 +74,11 @@ type Flags struct {
 func System(version, commit string) *Env {
 	p := &Env{
 		In: os.Stdin, Out: &failure.Stdout{Writer: os.Stdout}, Err: os.Stderr,
-		InTerm:  term.IsTerminal(int(os.Stdin.Fd())),
-		OutTerm: term.IsTerminal(int(os.Stdout.Fd())),
-		ErrTerm: term.IsTerminal(int(os.Stderr.Fd())),
-		Getenv:  os.Getenv, Environ: os.Environ(), Version: version, Commit: commit, NameSlow: true,
+		InTerm:      term.IsTerminal(int(os.Stdin.Fd())),
+		OutTerm:     term.IsTerminal(int(os.Stdout.Fd())),
+		ErrTerm:     term.IsTerminal(int(os.Stderr.Fd())),
+		Controlling: controllingTerminal(),
+		Getenv:      os.Getenv, Environ: os.Environ(), Version: version, Commit: commit, NameSlow: true,
 		Servers: ModelServers, Probe: probeTime, KillAfter: 30 * time.Second,
 	}
 	if p.OutTerm && p.eightBit() {
