@@ -4,6 +4,7 @@
 package program
 
 import (
+	"context"
 	"io"
 	"os"
 	"sync"
@@ -48,6 +49,9 @@ type Env struct {
 	// Unhandle gives signals their default effect, and returns when those that came before have
 	// ended the context.
 	Unhandle func()
+	// Agree shows a text to the person at the terminal and asks whether to trust it; nil if
+	// nobody is there.
+	Agree func(ctx context.Context, text string) (bool, error)
 	// Text returns the templates of agentfile.Options.
 	Text func(kind, name string) string
 
