@@ -45,14 +45,14 @@ func written(t *testing.T, dir string) string {
 	return strings.ReplaceAll(string(text), "--text=", "")
 }
 
-const helpPrompt = `^yes, no, session, call, folder or help\?`
+const helpPrompt = `^\[y\]es, \[n\]o, \[s\]ession, \[c\]all, \[f\]older or \[h\]elp\?`
 
 func TestACallIsAskedAboutOnce(t *testing.T) {
 	dir := writingAgent(t, "", "a\x1b[31m", "a\x1b[31m", "b")
 	s := openScreen(t, dir, `agents run --agent-file agent.json -p go; echo "code $?"; stty -a | grep -ow -e -echo -e echo`)
-	s.Await(`^agent root wants to call bash_write:\n  \| text = "a\\u001b\[31m"\nwhy: +no rule of .*\nchanged:  the first call`)
+	s.Await(`^agent root wants to call bash_write:\n  \| text = "a\\u001b\[31m"\nwhy: +the tool may change something, so a person is asked first\nchanged:  the first call`)
 	s.Await(helpPrompt)
-	s.Press("y", "Enter")
+	s.Press("y")
 	s.Await(`^agent root wants to call bash_write:\n  \| text = "b"\nwhy: .*\nchanged:  text was "a\\u001b\[31m"`)
 	s.Await(helpPrompt + `\s*\z`)
 	s.Press("no, not b", "Enter")
@@ -116,11 +116,11 @@ func TestACallOfADeepAgentIsAskedAboutAtTheRoot(t *testing.T) {
 
 func TestOnlyAPersonAnswersForAHumanRule(t *testing.T) {
 	dir := writingAgent(t, `,"permissions":[{"verdict":"ask","tool":"bash_write","reviewer":"human","reason":"look at it"}]`, "a")
-	s := openScreen(t, dir, `agents run --quiet --yes --agent-file agent.json -p go </dev/null; echo "code $?"; agents run --yes --agent-file agent.json -p go; echo "again $?"`)
+	s := openScreen(t, dir, `AGENTS_TTY=off agents run --quiet --yes --agent-file agent.json -p go; echo "code $?"; agents run --yes --agent-file agent.json -p go; echo "again $?"`)
 	s.Await(`^the tool said .*look at it.*nobody can\s+be asked`)
 	s.Await(`^code 0$`)
 	s.Await(`^why: +look at it`)
-	s.Await(`^yes, no or help\?`)
+	s.Await(`^\[y\]es, \[n\]o or \[h\]elp\?`)
 	s.Press("yes", "Enter")
 	s.Await(`^the tool said done`)
 	if got := written(t, dir); got != "a\n" {
@@ -132,11 +132,60 @@ func TestAQuestionThatIsWithdrawn(t *testing.T) {
 	dir := writingAgent(t, "", "a")
 	s := openScreen(t, dir, `agents run --agent-file agent.json -p go; echo "code $?"; stty -a | grep -ow -e -echo -e echo`)
 	s.Await(helpPrompt)
-	s.Press("y", "C-c")
+	s.Press("C-c")
 	s.Await(`^\(the question was withdrawn\)`)
 	s.Await(`^code 130$`)
 	s.Await(`^echo$`)
 	if got := written(t, dir); got != "" {
 		t.Errorf("the tool wrote %q", got)
+	}
+}
+
+// TestRedirectedStreamsDoNotSwitchApprovalOff: the question goes to the controlling terminal.
+func TestRedirectedStreamsDoNotSwitchApprovalOff(t *testing.T) {
+	dir := writingAgent(t, "", "a")
+	s := openScreen(t, dir, `agents run --agent-file agent.json -p go </dev/null >out 2>err; echo "code $?"; cat out`)
+	s.Await(helpPrompt)
+	s.Press("n")
+	s.Await(`^why not\?`)
+	s.Press("not now", "Enter")
+	s.Await(`^code 0\nthe tool said .*a person denied it: not now`)
+	if got := written(t, dir); got != "" {
+		t.Errorf("the tool wrote %q", got)
+	}
+}
+
+// TestATerminalDoesNotWaitForAnother: a question that nobody answers is in the way of nothing
+// at another terminal.
+func TestATerminalDoesNotWaitForAnother(t *testing.T) {
+	dir := writingAgent(t, "", "a")
+	run := `agents run --quiet --agent-file agent.json -p go; echo "code $?"`
+	first := openScreen(t, dir, run, "XDG_RUNTIME_DIR="+dir)
+	first.Await(helpPrompt)
+	second := openScreen(t, dir, run, "XDG_RUNTIME_DIR="+dir)
+	second.Await(helpPrompt)
+	second.Press("y")
+	second.Await(`^code 0$`)
+	first.Press("n", "Enter")
+	first.Await(`^why not\?`)
+	first.Press("Enter")
+	first.Await(`^code 0$`)
+	if got := written(t, dir); got != "a\n" {
+		t.Errorf("the tool wrote %q", got)
+	}
+}
+
+func TestARunWithoutAPersonSaysWhatRanUnasked(t *testing.T) {
+	for more, says := range map[string]bool{"": true, `,"approval":"never"`: false, `,"permissions":[{"verdict":"allow","tool":"*"}]`: false} {
+		dir := writingAgent(t, more, "a", "b")
+		cmd := agentsCommand(t, nil, "run", "--agent-file", "agent.json", "--no-session", "-p", "go")
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if got := strings.Contains(string(out), "note: 2 calls ran without a question"); got != says {
+			t.Errorf("%s: it says so: %v, want %v\n%s", more, got, says, out)
+		}
 	}
 }

@@ -26,7 +26,7 @@ func agentsCommand(t *testing.T, files map[string]string, args ...string) *exec.
 	cmd := exec.Command(self, args...)
 	cmd.Args[0] = "agents"
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "XDG_STATE_HOME="+filepath.Join(dir, "state"), "AGENTS_KEYRING=off")
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "XDG_STATE_HOME="+filepath.Join(dir, "state"), "AGENTS_KEYRING=off", "AGENTS_TTY=off")
 	return cmd
 }
 

@@ -101,7 +101,7 @@ func keysFile(p *program.Env) (string, error) {
 	if p.Global.APIKeys != "" {
 		return p.Global.APIKeys, nil
 	}
-	c, err := load.Config(p)
+	c, err := load.Harmless(p)
 	if err != nil {
 		return "", err
 	}

@@ -60,6 +60,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, "cache"))
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("AGENTS_KEYRING", "off")
+			env.Setenv("AGENTS_TTY", "off") // whoever runs the tests is not asked
 			env.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
 		},

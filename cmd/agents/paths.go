@@ -56,7 +56,7 @@ func pathsCommand(p *program.Env) *cli.Command {
 }
 
 func effectivePaths(p *program.Env) (*effective, error) {
-	c, err := load.Config(p)
+	c, err := load.Harmless(p)
 	if err != nil {
 		return nil, err
 	}

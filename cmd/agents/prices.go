@@ -26,7 +26,7 @@ key price of an agent file sets that of its model.`,
 			if c.Args().Len() > 1 {
 				return failure.Usage("", "prices: name one model, got %d", c.Args().Len())
 			}
-			conf, err := load.Config(p)
+			conf, err := load.Harmless(p)
 			if err != nil {
 				return err
 			}

@@ -24,6 +24,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/stdio"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/host"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/process"
@@ -150,7 +151,15 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	return s.Finish(kept.Ask(h, &root, c))
+	err = s.Finish(kept.Ask(h, &root, c))
+	var specs []agent.ToolSpec
+	for _, n := range loaded.Nodes {
+		specs = append(specs, n.Tools...)
+	}
+	if n := approver.Unasked(specs); n > 0 && person == nil && loaded.Nodes[0].Approval() == "" && p.Getenv(toolenv.Depth) == "" {
+		p.Note("%d %s ran without a question, because nobody is at a terminal: --approval, or approval in the agent file, decides about them (see agents help approval)", n, program.Plural(n, "call"))
+	}
+	return err
 }
 
 func (f *runFlags) limit(ctx context.Context) (context.Context, context.CancelFunc) {

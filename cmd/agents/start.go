@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
@@ -22,7 +23,7 @@ import (
 
 // start runs the program and returns its exit code.
 func start(p *program.Env, args []string) int {
-	p.Text = scaffold.Text
+	p.Text, p.Agree = scaffold.Text, ask.Agree(p)
 	file, isNested := nested(args)
 	if isNested {
 		var preparing sync.WaitGroup

@@ -77,6 +77,21 @@ func TestInitAsksAPerson(t *testing.T) {
 
 // What a stranger wrote is shown without acting on the terminal, and an answer other than
 // yes trusts nothing.
+// TestAChangeIsAskedAboutInPlace: at a terminal, a run shows what has changed, asks, and goes on.
+func TestAChangeIsAskedAboutInPlace(t *testing.T) {
+	dir := t.TempDir()
+	writeFiles(t, dir, map[string]string{
+		"agent.json":  `{"tag":"OpenAIAgentDescription","contents":{"slug":"found","flavor":"scripted","script":"script.json"}}`,
+		"script.json": "{\"rules\":[\n{\"when\":{},\"answer\":{\"text\":\"answered\"}}\n]}",
+	})
+	s := openScreen(t, dir, `agents trust --yes >out; sed -i s/answered/changed/ script.json; run() { agents run --quiet -p x; echo "code $?"; }; run; run; run`)
+	s.Await(`^.*agent.json: changed since it was trusted\n  changed: script script.json\n    - .*answered.*\n    \+ .*changed.*\ntrust it\? yes or no \[no\]:`)
+	s.Press("no", "Enter")
+	s.Await(`^error: agent.json differs from what was trusted:\n(?s:.*)^code 2\n(?s:.*)trust it\?`)
+	s.Press("yes", "Enter")
+	s.Await(`(?s)^changed\ncode 0\nchanged\ncode 0$`)
+}
+
 func TestTrustAsksAPerson(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -96,6 +96,11 @@ func runTests(ctx context.Context, p *program.Env, f *testFlags, patterns []stri
 	if _, err := load.Config(p); err != nil { // it names keys
 		return err
 	}
+	ended, err := load.NoteRun(ctx, p)
+	if err != nil {
+		return failure.NothingRan(err, "")
+	}
+	defer ended()
 	start := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

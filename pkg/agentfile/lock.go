@@ -237,8 +237,11 @@ func Survey(path string, opts Options) (*Tree, *Lock) {
 	return l.tree, l.survey(folderOf(path))
 }
 
-// Difference lists how now differs from what was surveyed before, a line or more each.
-func (l *Lock) Difference(now *Lock) []string { return difference(l.files(false), now.files(false)) }
+// Difference lists how now differs from what was surveyed before, a line or more each. text
+// returns the contents with a digest, "" if they are not known; it may be nil.
+func (l *Lock) Difference(now *Lock, text func(digest string) string) []string {
+	return difference(l.files(false), now.files(false), text)
+}
 
 // Readable returns an error if a file could not be read, so that l lacks its digest. Such a
 // lock must not be saved.
@@ -386,16 +389,20 @@ func (s *LockedServer) parts(key string) map[string]string {
 	return parts
 }
 
-// difference lists how two sets of parts differ, sorted by their names.
-func difference(was, now map[string]string) []string {
+// difference lists how two sets of parts differ, sorted by their names. shown returns what to
+// show for a part instead of itself; it may be nil.
+func difference(was, now map[string]string, shown func(string) string) []string {
 	var changes []string
+	if shown == nil {
+		shown = func(text string) string { return text }
+	}
 	for name, text := range now {
 		if old, known := was[name]; !known {
-			changes = append(changes, "added: "+name+lines("+ ", text, ""))
+			changes = append(changes, "added: "+name+lines("+ ", shown(text), ""))
 		} else if text == noDigest {
 			changes = append(changes, "unreadable: "+name)
 		} else if old != text {
-			changes = append(changes, "changed: "+name+lines("- ", old, text)+lines("+ ", text, old))
+			changes = append(changes, "changed: "+name+lines("- ", shown(old), shown(text))+lines("+ ", shown(text), shown(old)))
 		}
 	}
 	for name := range was {

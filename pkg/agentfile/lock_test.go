@@ -161,7 +161,7 @@ func TestWhatIsExecutedIndirectlyIsSurveyed(t *testing.T) {
 				}
 			}
 			_, now := agentfile.Survey(filepath.Join(dir, "agent.json"), opts)
-			changes := strings.Join(before.Difference(now), "\n")
+			changes := strings.Join(before.Difference(now, nil), "\n")
 			if c.changed == "" && changes != "" || c.changed != "" && !strings.Contains(changes+"\n", " "+c.changed+"\n") {
 				t.Errorf("changes = %q, want %q", changes, c.changed)
 			}
@@ -180,7 +180,7 @@ func TestWhatCannotBeReadDiffers(t *testing.T) {
 	if err := lock.Readable(); err == nil || !strings.Contains(err.Error(), "server.py") {
 		t.Errorf("Readable() = %v, want server.py", err)
 	}
-	if diff := cmp.Diff([]string{"unreadable: program server.py"}, lock.Difference(lock)); diff != "" {
+	if diff := cmp.Diff([]string{"unreadable: program server.py"}, lock.Difference(lock, nil)); diff != "" {
 		t.Errorf("Difference (-want +got):\n%s", diff)
 	}
 }

@@ -55,7 +55,7 @@ func (l *loader) compare(path string) error {
 		if l.refused || b.more {
 			now.complete(b)
 		}
-		if changes := difference(b.lock.files(b.path), now.files(b.path)); len(changes) > 0 {
+		if changes := difference(b.lock.files(b.path), now.files(b.path), nil); len(changes) > 0 {
 			l.tree.Root = nil
 			return &DriftError{File: path, Against: b.name, Changes: changes}
 		}
@@ -94,8 +94,8 @@ func (l *loader) compareTools(ctx context.Context, path string) error {
 	for _, n := range l.tree.Nodes {
 		n.describe(now, dir)
 	}
-	changes := difference(l.lock.files(true), now.files(true)) // it may have changed since compare
-	changes = append(changes, difference(l.lock.descriptions(), now.descriptions())...)
+	changes := difference(l.lock.files(true), now.files(true), nil) // it may have changed since compare
+	changes = append(changes, difference(l.lock.descriptions(), now.descriptions(), nil)...)
 	var mu sync.Mutex
 	var g errgroup.Group
 	for _, n := range l.tree.Nodes {
@@ -109,7 +109,7 @@ func (l *loader) compareTools(ctx context.Context, path string) error {
 				was := l.lock.Servers[key]
 				mu.Lock()
 				defer mu.Unlock()
-				changes = append(changes, difference(was.parts(key), listed.parts(key))...)
+				changes = append(changes, difference(was.parts(key), listed.parts(key), nil)...)
 				return nil
 			})
 		}
@@ -181,7 +181,7 @@ func (s *lockedServer) Tools(ctx context.Context) (kept []agent.Tool, err error)
 	if err != nil && len(tools) == 0 {
 		return nil, err
 	}
-	if changes := difference(s.lock.parts(s.key), now.parts(s.key)); len(changes) > 0 {
+	if changes := difference(s.lock.parts(s.key), now.parts(s.key), nil); len(changes) > 0 {
 		err = errors.Join(err, fmt.Errorf("refused because it differs from %s:\n  %s", LockName, strings.Join(changes, "\n  ")))
 	}
 	return kept, err

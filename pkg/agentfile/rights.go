@@ -75,6 +75,9 @@ func (l *loader) rights(n *Node) bool {
 	return ok
 }
 
+// Approval returns when a person is asked about calls of n that no rule covers.
+func (n *Node) Approval() policy.Approval { return n.level.Approval }
+
 // Policies are the paths of the external policies of n.
 func (n *Node) Policies() []string {
 	var paths []string

@@ -133,6 +133,9 @@ type Config struct {
 	flags Flags
 }
 
+// ErrIgnore is the error of Flags.Check with which the cfg file counts as empty.
+var ErrIgnore = errors.New("the cfg file is ignored")
+
 // Load reads the cfg file and finds the agent files. A malformed cfg
 // file is an error; no agent files are not.
 func Load(env Env, flags Flags) (*Config, error) {
@@ -146,6 +149,9 @@ func Load(env Env, flags Flags) (*Config, error) {
 		c.Looked = append(c.Looked, place)
 		if place.Found {
 			file, warnings, err := readFile(place.Path, env.Home, flags.Check)
+			if errors.Is(err, ErrIgnore) {
+				break
+			}
 			if err != nil {
 				return nil, err
 			}

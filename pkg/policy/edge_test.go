@@ -49,11 +49,11 @@ func TestAVerdictSaysWhatCouldNotBeCompared(t *testing.T) {
 		{`{"verdict":"deny","command":["x"]}`, `{"command":"sh -c 'ls ('"}`, "denied, since a part of the command cannot be read (agent.json: permissions[0])"},
 		{`{"verdict":"deny","command":["x"]}`, `{"command":"x"}`, "denied (agent.json: permissions[0])"},
 		{`{"verdict":"deny","command":["x"],"reason":"no x"}`, `{"command":"x '"}`, "no x (agent.json: permissions[0])"},
-		{`{"verdict":"allow","command":["ls"]}`, `{"command":"ls; rm x"}`, `no allow rule of agent.json covers it: the command "rm"`},
-		{`{"verdict":"allow","command":["ls"]}`, `{"command":"ls $(x)"}`, "covers it: it runs a command inside another one"},
-		{`{"verdict":"allow","command":["ls"]}`, `{"command":"ls","env":{}}`, "covers it: the argument env can change what the command means"},
-		{`{"verdict":"allow","command":["ls"]}`, `{"command":" "}`, "covers it: there is no command"},
-		{`{"verdict":"allow","agent":"b"}`, `{}`, "no allow rule of agent.json covers it"},
+		{`{"verdict":"allow","command":["ls"]}`, `{"command":"ls; rm x"}`, `agent.json allows only some calls of this tool, and not this one: the command "rm"`},
+		{`{"verdict":"allow","command":["ls"]}`, `{"command":"ls $(x)"}`, "and not this one: it runs a command inside another one"},
+		{`{"verdict":"allow","command":["ls"]}`, `{"command":"ls","env":{}}`, "and not this one: the argument env can change what the command means"},
+		{`{"verdict":"allow","command":["ls"]}`, `{"command":" "}`, "and not this one: there is no command"},
+		{`{"verdict":"allow","agent":"b"}`, `{}`, "agent.json allows only some calls of this tool, and not this one"},
 	} {
 		v := rights(t, policy.Never, tt.rule).Decide(call("shell", tt.args))
 		if !strings.Contains(v.Reason, tt.want) {

@@ -306,11 +306,11 @@ func (s *Set) decide(inv *agent.Invocation, rules []*Rule) agent.Verdict {
 	}
 	switch {
 	case asks != nil:
-		return s.required(asks.verdict(agent.AskPerson, "asked"))
+		return s.required(asks.verdict(agent.AskPerson, "a rule asks about such calls"))
 	case allows != nil:
 		return agent.Verdict{Decision: agent.Allow, Rule: allows.Source, Args: args}
 	case named:
-		return s.required(agent.Verdict{Decision: agent.AskPerson, Rule: s.Source, Reason: strings.TrimSuffix("no allow rule of "+s.Source+" covers it: "+why, ": ")})
+		return s.required(agent.Verdict{Decision: agent.AskPerson, Rule: s.Source, Reason: strings.TrimSuffix(s.Source+" allows only some calls of this tool, and not this one: "+why, ": ")})
 	}
 	return s.approve(inv)
 }
@@ -332,6 +332,14 @@ func (s *Set) required(v agent.Verdict) agent.Verdict {
 	return v
 }
 
+// whyAsked is what a person reads about a call that no rule covers, and the model if nobody
+// can be asked.
+var whyAsked = map[Approval]string{
+	Effects:  "the tool may change something, so a person is asked first",
+	Always:   "a person is asked before each call",
+	Required: "the tool may change something, so it needs the consent of a person",
+}
+
 // approve decides about a call that no rule covers.
 func (s *Set) approve(inv *agent.Invocation) agent.Verdict {
 	switch {
@@ -339,7 +347,7 @@ func (s *Set) approve(inv *agent.Invocation) agent.Verdict {
 		return agent.Verdict{Decision: agent.Allow}
 	}
 	return agent.Verdict{Decision: agent.AskPerson, Approval: string(s.Approval), Rule: s.Source,
-		Reason: fmt.Sprintf("no rule of %s decides about it, and its approval is %q", s.Source, s.Approval)}
+		Reason: whyAsked[s.Approval]}
 }
 
 // fits compares the arguments of a call with the rule. The commands of an allow rule are

@@ -49,7 +49,7 @@ func TestDenyBeatsAskBeatsAllow(t *testing.T) {
 
 func TestVerdictNamesTheRule(t *testing.T) {
 	r := rights(t, policy.Never, `{"verdict":"ask","tool":"t","reviewer":"human"}`, `{"verdict":"deny","tool":"u","reason":"not today"}`)
-	want := agent.Verdict{Decision: agent.AskPerson, Reason: "asked (agent.json: permissions[0])", Rule: "agent.json: permissions[0]", Reviewer: "human"}
+	want := agent.Verdict{Decision: agent.AskPerson, Reason: "a rule asks about such calls (agent.json: permissions[0])", Rule: "agent.json: permissions[0]", Reviewer: "human"}
 	if v := r.Decide(call("t", `{}`)); v != want {
 		t.Errorf("Decide(t) = %+v, want %+v", v, want)
 	}

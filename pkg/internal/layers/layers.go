@@ -116,7 +116,7 @@ var rules = []rule{
 	{path: "cmd/agents/internal/program", floor: 5, modules: []string{"golang.org/x/sys", "golang.org/x/term"}},
 	{path: "cmd/agents/internal/command", floor: 6, modules: []string{"github.com/urfave/cli/v3"}},
 	{path: "cmd/agents/internal/form", floor: 6},
-	{path: "cmd/agents/internal/load", floor: 6, modules: []string{"github.com/urfave/cli/v3"}},
+	{path: "cmd/agents/internal/load", floor: 6, modules: []string{"github.com/urfave/cli/v3", "golang.org/x/sys"}},
 	{path: "cmd/agents/internal/results", floor: 6},
 	{path: "cmd/agents/internal/rights", floor: 6},
 	{path: "cmd/agents/internal/ask", floor: 7, modules: []string{"golang.org/x/sys"}},

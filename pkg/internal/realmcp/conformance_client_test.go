@@ -83,7 +83,7 @@ func exitCode(err error) (int, error) {
 // acceptAll returns a person who accepts the suggested answer of every question.
 func acceptAll() *person {
 	return &person{answers: map[string]string{
-		"yes, no, session, call, folder or help? ": "yes", "answer, decline or cancel? ": "answer", "send, edit, decline or cancel? ": "send", "\n> ": "",
+		"[y]es, [n]o, [s]ession, [c]all, [f]older or [h]elp? ": "yes", "answer, decline or cancel? ": "answer", "send, edit, decline or cancel? ": "send", "\n> ": "",
 	}}
 }
 

@@ -25,6 +25,9 @@ const (
 	maxPause = 50 * time.Millisecond
 )
 
+// waitQuietly is how long acquire waits before it says so.
+const waitQuietly = time.Second
+
 // Try locks f exclusively until Unlock or f.Close, or returns ErrLocked at once.
 // Two open files of one process exclude each other too.
 func Try(f *os.File) error { return try(f) }
@@ -37,6 +40,19 @@ func Unlock(f *os.File) { unlock(f) }
 // release gives the lock back and removes the file: names that are used once would
 // fill the folder.
 func Acquire(ctx context.Context, path string) (release func(), err error) {
+	return acquire(ctx, path, "", nil)
+}
+
+// acquire writes holder into the file once it has the lock. If it has to wait for longer than
+// waitQuietly, it calls waits once, with what the holder wrote.
+func acquire(ctx context.Context, path, holder string, waits func(holder string)) (release func(), err error) {
+	if waits != nil {
+		told := time.AfterFunc(waitQuietly, func() {
+			text, _ := os.ReadFile(path) // "" is a holder that does not say who it is
+			waits(string(text))
+		})
+		defer told.Stop()
+	}
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
@@ -50,6 +66,14 @@ func Acquire(ctx context.Context, path string) (release func(), err error) {
 		// has its name.
 		named, err := sameFile(f, path)
 		if named {
+			err = f.Truncate(0)
+			if err == nil && holder != "" {
+				_, err = f.WriteString(holder)
+			}
+			if err != nil {
+				f.Close()
+				return nil, err
+			}
 			return func() {
 				os.Remove(path) // it may stay
 				f.Close()

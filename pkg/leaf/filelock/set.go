@@ -18,6 +18,11 @@ type Set struct {
 	// Held are the ids of locks that are held on behalf of this process, by one
 	// above it. They are not waited for.
 	Held []string
+	// Holder says who takes the locks, for those who wait for them; it may be "".
+	Holder string
+	// Waits, if it is not nil, is called with the holder of a lock that is not free after a
+	// second, on a goroutine of its own.
+	Waits func(name, holder string)
 }
 
 // Acquire waits until it has the locks of all names, or ctx ends. It takes them in
@@ -42,7 +47,11 @@ func (s Set) Acquire(ctx context.Context, names ...string) (ids []string, releas
 		if s.Holds(name) {
 			continue
 		}
-		r, err := Acquire(ctx, filepath.Join(s.Dir, lockID(name)))
+		var waits func(string)
+		if s.Waits != nil {
+			waits = func(holder string) { s.Waits(name, holder) }
+		}
+		r, err := acquire(ctx, filepath.Join(s.Dir, lockID(name)), s.Holder, waits)
 		if err != nil {
 			release()
 			return nil, nil, fmt.Errorf("lock %s: %w", name, err)

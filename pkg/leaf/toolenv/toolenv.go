@@ -148,6 +148,22 @@ func Lookup(environ []string, name string) string {
 	return ""
 }
 
+// Terminal is the variable with the path of the terminal at which a person sits, for tools
+// that ask something. Tools run in their own sessions and cannot open /dev/tty.
+const Terminal = "AGENTS_TTY"
+
+// TerminalLock is the lock of tools that talk to the person at the terminal.
+const TerminalLock = "terminal"
+
+// LockOf returns what is locked for a lock that a tool declares: TerminalLock is one for each
+// terminal. terminal is the path, "" if there is none.
+func LockOf(name, terminal string) string {
+	if name != TerminalLock || terminal == "" {
+		return name
+	}
+	return name + " " + terminal
+}
+
 // HeldLocks are the ids of the locks that a call above this process holds.
 func HeldLocks(environ []string) []string { return strings.Fields(Lookup(environ, Locks)) }
 

@@ -6,14 +6,16 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 )
 
 // lockNames are the names of the locks of a call, with its arguments filled in,
-// sorted and each once. "{arg}" of an absent argument is empty.
-func (d *Description) lockNames(args map[string]json.RawMessage) []string {
+// sorted and each once. "{arg}" of an absent argument is empty. terminal is the path of the
+// person's terminal.
+func (d *Description) lockNames(args map[string]json.RawMessage, terminal string) []string {
 	var names []string
 	for _, lock := range d.Locks {
-		names = append(names, fillLock(lock, args))
+		names = append(names, toolenv.LockOf(fillLock(lock, args), terminal))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

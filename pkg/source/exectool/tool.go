@@ -225,8 +225,9 @@ func (t *Tool) lock(ctx context.Context, inv *agent.Invocation) (ids []string, r
 	limit, _ := t.limit()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("waited %s for it", seconds(limit)))
 	defer cancel()
-	set := filelock.Set{Dir: t.opts.LockDir, Held: toolenv.HeldLocks(t.opts.Environ)}
-	return set.Acquire(ctx, t.desc.lockNames(args)...)
+	set := filelock.Set{Dir: t.opts.LockDir, Held: toolenv.HeldLocks(t.opts.Environ),
+		Holder: fmt.Sprintf("the tool %s of process %d", t.desc.Slug, os.Getpid())}
+	return set.Acquire(ctx, t.desc.lockNames(args, toolenv.Lookup(t.opts.Environ, toolenv.Terminal))...)
 }
 
 // limit is the time limit of a call and what sets it.

@@ -64,13 +64,17 @@ func approve(c Console, q agent.Event, changes string, scopes []string) (approva
 	if q.Sandbox != "" {
 		fmt.Fprintf(c, "sandbox:  %s\n", visible(q.Sandbox))
 	}
-	words := slices.Clone(scopes)
-	if cut {
-		words = append(words, "all")
+	var keys []string
+	for _, word := range append(slices.Clone(scopes), map[bool][]string{true: {"all"}}[cut]...) {
+		keys = append(keys, "["+word[:1]+"]"+word[1:])
 	}
-	prompt := strings.Join(words, ", ") + " or help? "
+	prompt := strings.Join(keys, ", ") + " or [h]elp? "
+	key := c.Line
+	if k, ok := c.(interface{ Key(string) (string, error) }); ok {
+		key = k.Key
+	}
 	for {
-		line, err := c.Line(prompt)
+		line, err := key(prompt)
 		if err != nil {
 			return approval{scope: scopeNo}, err
 		}

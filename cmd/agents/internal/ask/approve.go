@@ -42,6 +42,47 @@ type Approver struct {
 	mu      sync.Mutex
 	allowed []config.Approval // in this run
 	last    map[string]string // the arguments of the last call by tool
+	alone   unasked
+}
+
+// unasked is what is known of the calls about which nothing decided.
+type unasked struct {
+	judged  map[string]bool // the keys of calls about which there is a verdict
+	ran     map[string]int  // the others, by tool
+	changes map[string]bool // the tools that may change something
+}
+
+func (u *unasked) observe(e agent.Event) {
+	if u.ran == nil {
+		u.judged, u.ran, u.changes = map[string]bool{}, map[string]int{}, map[string]bool{}
+	}
+	switch e.Kind {
+	case agent.EventSetup:
+		for _, s := range e.Specs {
+			u.changes[s.Name] = u.changes[s.Name] || s.Effects != agent.EffectsNone && !s.IsAgent()
+		}
+	case agent.EventVerdict:
+		u.judged[e.Key] = true
+	case agent.EventCallStarted:
+		if !u.judged[e.Key] {
+			u.ran[e.Tool]++
+		}
+		delete(u.judged, e.Key)
+	}
+}
+
+// Unasked returns how many calls ran that a person at a terminal would have been asked about.
+// specs are the tools of the tree, which a session that continues does not report again.
+func (a *Approver) Unasked(specs []agent.ToolSpec) (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.alone.observe(agent.Event{Kind: agent.EventSetup, Specs: specs})
+	for tool, times := range a.alone.ran {
+		if a.alone.changes[tool] {
+			n += times
+		}
+	}
+	return n
 }
 
 // NewApprover returns the Approver of a run. person is nil if nobody is at a terminal.
@@ -67,13 +108,15 @@ type refusal struct{ text string }
 func (r *refusal) Error() string   { return r.text }
 func (r *refusal) Unwrap() []error { return []error{agent.ErrRefused, context.Canceled} }
 
-// Observe remembers the arguments of each call, to show how those of the next one differ.
+// Observe remembers the arguments of each call, to show how those of the next one differ, and
+// counts for Unasked.
 func (a *Approver) Observe(e agent.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.alone.observe(e)
 	if e.Kind != agent.EventCallStarted {
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if a.last == nil {
 		a.last = map[string]string{}
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 )
 
 // A typist is a person who answers each prompt with the next of some lines.
@@ -46,7 +48,7 @@ func (y *typist) typeTo(person *os.File) {
 		y.mu.Lock()
 		y.shown.Write(buf[:n])
 		text := y.shown.String()
-		if (strings.HasSuffix(text, "help? ") || strings.HasSuffix(text, "no reason) ")) && len(y.lines) > 0 {
+		if (strings.HasSuffix(text, "elp? ") || strings.HasSuffix(text, "no reason) ")) && len(y.lines) > 0 {
 			io.WriteString(person, y.lines[0])
 			y.lines = y.lines[1:]
 		}
@@ -163,13 +165,13 @@ func TestWhatAQuestionShows(t *testing.T) {
 why:      why it asks
 changed:  gone is gone; new is new; path was "a"; text is new
 sandbox:  writes /work, no network
-yes, no, session, call, folder or help? help
+[y]es, [n]o, [s]ession, [c]all, [f]older or [h]elp? help
   yes      this call, and the same call again in this run
   no       not this call; text after it is a reason for the model
   session  every call of write in this session
   call     every call of write with these arguments in this session
   folder   every call of write in this folder, in later runs too
-yes, no, session, call, folder or help? `
+[y]es, [n]o, [s]ession, [c]all, [f]older or [h]elp? `
 	if got := strings.TrimSuffix(y.text(), "yes\n"); got != want { // the terminal may not have shown it yet
 		t.Errorf("shown is\n%s\nwant\n%s", got, want)
 	}
@@ -180,7 +182,7 @@ func TestLongArgumentsAreShownOnDemand(t *testing.T) {
 	q := question("write", `{"text":"`+strings.Repeat(`line\n`, 5000)+`hidden\n`+strings.Repeat(`line\n`, 5000)+`"}`)
 	y.answerWith("no reason\n")
 	a.ask(t, q)
-	if text := y.text(); strings.Contains(text, "hidden") || !strings.Contains(text, "bytes are not shown here; `all` shows them]") || !strings.Contains(text, "folder, all or help?") {
+	if text := y.text(); strings.Contains(text, "hidden") || !strings.Contains(text, "bytes are not shown here; `all` shows them]") || !strings.Contains(text, "[f]older, [a]ll or [h]elp?") {
 		t.Errorf("shown is\n%s", text)
 	}
 	y.answerWith("all\n", "no reason\n")
@@ -205,7 +207,7 @@ func TestOnlyAPersonAnswers(t *testing.T) {
 	if decision, reason := a.ask(t, always); decision != "deny" || reason != "a person denied it: not now" {
 		t.Errorf("always: %s, %q", decision, reason)
 	}
-	if text := y.text(); strings.Contains(text, "session, call") {
+	if text := y.text(); strings.Contains(text, "[s]ession") {
 		t.Errorf("an answer that is remembered is offered:\n%s", text)
 	}
 	a.Yes = true
@@ -294,4 +296,42 @@ func at(p *program.Env, terminal *os.File) *Person {
 	h := &Person{p: p, path: terminal.Name(), turn: make(chan struct{}, 1)}
 	h.at = h.open
 	return h
+}
+
+func TestAQuestionThatWaitsNamesWhoHasTheTerminal(t *testing.T) {
+	a, y := newApprover(t)
+	told := make(chan string, 1)
+	a.Env.Err = writer(func(b []byte) { told <- string(b) })
+	locks := filelock.Set{Dir: a.Env.LockDir(), Holder: "other, process 7, at /dev/pts/1"}
+	_, release, err := locks.Acquire(t.Context(), toolenv.LockOf(toolenv.TerminalLock, a.Person.path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.answerWith("y")
+	go func() {
+		if got, want := <-told, "note: a question waits for the terminal, which is used by other, process 7, at /dev/pts/1\n"; got != want {
+			t.Errorf("said %q, want %q", got, want)
+		}
+		release()
+	}()
+	if decision, reason := a.ask(t, question("write", `{}`)); decision != "allow" {
+		t.Errorf("%s %s", decision, reason)
+	}
+}
+
+// TestWhatIsTypedToSomethingElseIsNoAnswer: keys that were pressed before the prompt do not
+// count, nor does a command that somebody types to the shell.
+func TestWhatIsTypedToSomethingElseIsNoAnswer(t *testing.T) {
+	a, y := newApprover(t)
+	y.answerWith("sudo make\n", "yes\n")
+	if decision, reason := a.ask(t, question("write", `{}`)); decision != "allow" || reason != "a person allowed it" {
+		t.Errorf("%s %s", decision, reason)
+	}
+}
+
+type writer func([]byte)
+
+func (w writer) Write(b []byte) (int, error) {
+	w(b)
+	return len(b), nil
 }

@@ -32,6 +32,20 @@ func Terminal(p *program.Env, yes bool) *Asker {
 	return &Asker{p, bufio.NewReader(p.In)}
 }
 
+// Agree returns the function Env.Agree; nil if there is no terminal.
+func Agree(p *program.Env) func(ctx context.Context, text string) (bool, error) {
+	a := Terminal(p, false)
+	if a == nil {
+		return nil
+	}
+	return func(ctx context.Context, text string) (bool, error) {
+		io.WriteString(p.Err, termtext.Clean(text))
+		answer, err := a.Line(ctx, "trust it? yes or no", "no")
+		answer = strings.ToLower(answer)
+		return answer == "yes" || answer == "y", err
+	}
+}
+
 // Line asks for one line; an empty answer is the default, and without one the
 // question is asked again.
 func (a *Asker) Line(ctx context.Context, question, def string) (string, error) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -38,11 +39,13 @@ type Person struct {
 // terminal of the agents above only if that tool holds the lock of the terminal.
 func NewPerson(p *program.Env) *Person {
 	h := &Person{p: p, turn: make(chan struct{}, 1)}
+	above := p.Getenv(toolenv.Terminal)
+	h.path = p.Terminal()
 	switch {
-	case p.InTerm && p.ErrTerm:
-		h.path, h.ours = cmp.Or(program.TerminalName(os.Stdin), "/dev/tty"), true
-	case p.Getenv(program.EnvTerminal) != "" && (filelock.Set{Held: toolenv.HeldLocks(p.Environ)}).Holds(program.LockTerminal):
-		h.path = p.Getenv(program.EnvTerminal)
+	case h.path != "":
+		h.ours = true
+	case above != "" && (filelock.Set{Held: toolenv.HeldLocks(p.Environ)}).Holds(toolenv.LockOf(toolenv.TerminalLock, above)):
+		h.path = above
 	default:
 		return nil
 	}
@@ -53,7 +56,7 @@ func NewPerson(p *program.Env) *Person {
 // At returns the person whom another part of the program asks. open is called for each
 // question; what it returns must end with the context.
 func At(p *program.Env, open func(context.Context) (Console, error)) *Person {
-	return &Person{p: p, at: open, turn: make(chan struct{}, 1)}
+	return &Person{p: p, path: p.Terminal(), at: open, turn: make(chan struct{}, 1)}
 }
 
 // Through returns the person whom approve asks whether calls may run, and nothing else. scopes are
@@ -67,6 +70,7 @@ func Through(approve func(ctx context.Context, q agent.Event, scopes []string) (
 type Console interface {
 	io.WriteCloser
 	// Line asks for a line. The error is io.EOF if the person wants to give none.
+	// A terminal has Key too, with which an answer of one letter needs no Enter.
 	Line(prompt string) (string, error)
 }
 
@@ -118,7 +122,9 @@ func (h *Person) use(ctx context.Context, ask func(Console) error) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	_, release, err := filelock.Set{Dir: h.p.LockDir(), Held: toolenv.HeldLocks(h.p.Environ)}.Acquire(ctx, program.LockTerminal)
+	locks := filelock.Set{Dir: h.p.LockDir(), Held: toolenv.HeldLocks(h.p.Environ), Waits: h.waits,
+		Holder: fmt.Sprintf("%s, process %d, at %s", filepath.Base(os.Args[0]), os.Getpid(), cmp.Or(h.path, "a terminal"))}
+	_, release, err := locks.Acquire(ctx, toolenv.LockOf(toolenv.TerminalLock, h.path))
 	if err != nil {
 		return err
 	}
@@ -128,12 +134,7 @@ func (h *Person) use(ctx context.Context, ask func(Console) error) error {
 		return fmt.Errorf("%w: %w", errNoTerminal, err)
 	}
 	defer c.Close()
-	h.mu.Lock()
-	hold := h.hold
-	h.mu.Unlock()
-	if hold != nil {
-		defer hold()()
-	}
+	defer h.pause()()
 	err = ask(c)
 	switch {
 	case ctx.Err() != nil:
@@ -144,16 +145,37 @@ func (h *Person) use(ctx context.Context, ask func(Console) error) error {
 	return err
 }
 
+// pause stops the progress on the terminal until resume is called.
+func (h *Person) pause() (resume func()) {
+	h.mu.Lock()
+	hold := h.hold
+	h.mu.Unlock()
+	if hold == nil {
+		return func() {}
+	}
+	return hold()
+}
+
+// waits tells the person that a question is not shown yet, and why.
+func (h *Person) waits(_, holder string) {
+	defer h.pause()()
+	fmt.Fprintf(h.p.Err, "note: a question waits for the terminal, which is used by %s\n", visible(cmp.Or(holder, "another program")))
+}
+
 // A console is a terminal that is open for one question.
 type console struct {
 	*os.File
 	in   *bufio.Reader
+	ctx  context.Context // of the question
 	stop func() bool
 }
 
 // open opens the terminal until ctx ends. It drops what was typed before the question.
 func (h *Person) open(ctx context.Context) (Console, error) {
 	f, err := os.OpenFile(h.path, os.O_RDWR|notControlling, 0)
+	if err != nil && h.ours { // after su, the terminal still belongs to the other user
+		f, err = os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -161,19 +183,38 @@ func (h *Person) open(ctx context.Context) (Console, error) {
 		f.Close()
 		return nil, errors.New("another program has the terminal")
 	}
-	old := make([]byte, 4096)
-	for err == nil {
-		if err = f.SetReadDeadline(time.Now().Add(5 * time.Millisecond)); err == nil {
-			_, err = f.Read(old)
-		}
-	}
-	if err := f.SetReadDeadline(time.Time{}); err != nil {
+	c := &console{File: f, in: bufio.NewReader(f), ctx: ctx}
+	if err := c.drop(5 * time.Millisecond); err != nil {
 		f.Close()
 		return nil, err // a read from it would not end with ctx
 	}
-	c := &console{File: f, in: bufio.NewReader(f)}
 	c.stop = context.AfterFunc(ctx, func() { f.SetReadDeadline(time.Unix(1, 0)) })
 	return c, nil
+}
+
+// drop discards what is typed until nothing came for a time.
+func (c *console) drop(quiet time.Duration) error {
+	c.in.Reset(c.File)
+	old := make([]byte, 4096)
+	for err := error(nil); err == nil; {
+		if err = c.within(quiet); err == nil {
+			_, err = c.Read(old)
+		}
+	}
+	return c.within(0)
+}
+
+// within limits the next read to a time; 0 is no limit but that of the context.
+func (c *console) within(d time.Duration) error {
+	end := time.Time{}
+	if d > 0 {
+		end = time.Now().Add(d)
+	}
+	err := c.SetReadDeadline(end)
+	if c.ctx.Err() != nil { // the end of the context may have come before
+		err = cmp.Or(err, c.SetReadDeadline(time.Unix(1, 0)))
+	}
+	return err
 }
 
 func (c *console) Line(prompt string) (string, error) {
@@ -182,6 +223,71 @@ func (c *console) Line(prompt string) (string, error) {
 	}
 	text, err := c.in.ReadString('\n')
 	return strings.TrimSpace(text), err
+}
+
+// unhurried is how long no key must have been pressed before a prompt for a key is shown: what
+// somebody is typing to something else is not an answer. together is the longest time between
+// two keys of one answer.
+const unhurried, together = 300 * time.Millisecond, 150 * time.Millisecond
+
+// Key asks for a key, or for a line whose keys come quickly or end with Enter.
+func (c *console) Key(prompt string) (string, error) {
+	restore, err := c.typing()
+	if err != nil {
+		return c.Line(prompt)
+	}
+	defer restore()
+	if err := c.drop(unhurried); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(c, prompt); err != nil {
+		return "", err
+	}
+	var line []byte
+	for {
+		b, err := c.in.ReadByte()
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded) && len(line) > 0 && c.ctx.Err() == nil:
+			fmt.Fprintln(c)
+			return strings.TrimSpace(string(line)), c.within(0)
+		case err != nil:
+			return "", err
+		case b == '\n':
+			fmt.Fprintln(c)
+			return strings.TrimSpace(string(line)), c.within(0)
+		case b == 4: // Ctrl-D
+			return "", io.EOF
+		case b == 0x7f || b == '\b':
+			if len(line) > 0 {
+				line = line[:len(line)-1]
+				io.WriteString(c, "\b \b")
+			}
+		case b >= ' ':
+			line = append(line, b)
+			c.Write([]byte{b})
+		}
+		limit := together
+		if len(line) == 0 {
+			limit = 0
+		}
+		if err := c.within(limit); err != nil {
+			return "", err
+		}
+	}
+}
+
+// typing makes the terminal send each key. File.Fd would end the limits of reads.
+func (c *console) typing() (restore func(), err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	control := func(do func(fd int)) error { return raw.Control(func(fd uintptr) { do(int(fd)) }) }
+	var back func()
+	if failed := control(func(fd int) { back, err = program.KeyTyping(fd) }); failed != nil || err != nil {
+		return nil, cmp.Or(failed, err)
+	}
+	return func() { _ = control(func(int) { back() }) }, nil
 }
 
 func (c *console) Close() error {

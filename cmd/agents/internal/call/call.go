@@ -24,14 +24,14 @@ import (
 
 // Find returns the tool that a name or a path means, and the tree that is loaded
 // for it with o. For a path it is a tree without a root.
-func Find(ctx context.Context, p *program.Env, name string, o load.Options) (agent.Tool, *agentfile.Tree, error) {
+func Find(ctx context.Context, p *program.Env, name string, o load.Options) (agent.Tool, *load.Tree, error) {
 	info, statErr := os.Stat(name)
 	if strings.Contains(name, "/") || statErr == nil && info.Mode().IsRegular() {
 		t, err := load.OpenTool(ctx, p, name)
 		if err != nil {
 			return nil, nil, err
 		}
-		return schema.Checked(t), &agentfile.Tree{}, nil
+		return schema.Checked(t), &load.Tree{Tree: &agentfile.Tree{}}, nil
 	}
 	o.NoModels, o.Elicit = true, ask.NewPerson(p).Asked()
 	l, err := load.Load(ctx, p, o)
@@ -42,7 +42,7 @@ func Find(ctx context.Context, p *program.Env, name string, o load.Options) (age
 	if err != nil {
 		return nil, nil, errors.Join(err, l.Close())
 	}
-	return tool, l.Tree, nil
+	return tool, l, nil
 }
 
 // namedTool is the root agent's tool of this name. Sub-agents are none: they need a
@@ -74,11 +74,11 @@ func namedTool(ctx context.Context, l *load.Tree, name string) (agent.Tool, erro
 }
 
 // Run makes one call of a tool, as a run would, and prints its result.
-func Run(ctx context.Context, p *program.Env, tree *agentfile.Tree, tool agent.Tool, args string, yes bool) error {
+func Run(ctx context.Context, p *program.Env, tree *load.Tree, tool agent.Tool, args string, yes bool) error {
 	spec := tool.Spec()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	h := host.New(tree)
+	h := host.New(tree.Tree)
 	h.Person = ask.NewApprover(p, ask.NewPerson(p), yes, cancel).Answer
 	result, err := h.Call(ctx, tool, args, host.CallOptions{Caller: cmp.Or(tree.Root, &agent.Agent{})})
 	switch {

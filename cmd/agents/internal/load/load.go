@@ -32,6 +32,16 @@ type Tree struct {
 	Keys   config.KeysChoice
 	Logs   logPaths
 	Log    *ServerLog // what its MCP servers write
+	ended  func()     // see NoteRun
+}
+
+// Close ends what the tree's toolsets started.
+func (t *Tree) Close() error {
+	err := t.Tree.Close()
+	if t.ended != nil {
+		t.ended()
+	}
+	return err
 }
 
 type Options struct {
@@ -67,6 +77,19 @@ func Config(p *program.Env, files ...string) (*config.Config, error) {
 	return c, checkPolicies(p, c)
 }
 
+// Harmless is Config for commands that run nothing: a cfg file that is not trusted is ignored, with
+// a note.
+func Harmless(p *program.Env) (*config.Config, error) {
+	c, err := Config(p)
+	if _, ok := errors.AsType[distrust](err); !ok {
+		return c, err
+	}
+	return configOf(p, func(path string, _ []byte) error {
+		p.Note("%s is not trusted, so it has no effect here; `agents trust` shows what it decides", program.Shown(path))
+		return config.ErrIgnore
+	}, nil)
+}
+
 // AnyConfig is Config with a cfg file that need not be trusted. check gets its text.
 func AnyConfig(p *program.Env, check func(path string, text []byte) error) (*config.Config, error) {
 	return configOf(p, check, nil)
@@ -92,8 +115,16 @@ func configOf(p *program.Env, check func(path string, text []byte) error, files 
 }
 
 // Load finds, selects and loads the agent, and prints the problems of its tree to
-// stderr.
+// stderr. At a terminal, it asks the person about what is not trusted.
 func Load(ctx context.Context, p *program.Env, o Options) (*Tree, error) {
+	l, err := chosen(ctx, p, o)
+	if err != nil && asked(ctx, p, err) {
+		return chosen(ctx, p, o)
+	}
+	return l, err
+}
+
+func chosen(ctx context.Context, p *program.Env, o Options) (*Tree, error) {
 	var named []string
 	if o.File != "" {
 		named = []string{o.File}
@@ -183,7 +214,13 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 		}
 		opts.Keys = keys
 	}
+	if l.ended, err = NoteRun(ctx, p); err != nil {
+		return nil, failure.NothingRan(err, "")
+	}
 	tree, err := agentfile.Load(ctx, file, opts)
+	if err != nil {
+		l.ended()
+	}
 	l.Tree = tree
 	nameFlags(tree.Problems)
 	if broken, ok := errors.AsType[*agentfile.LoadError](err); ok {
@@ -191,11 +228,10 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 		return l, failure.NothingRan(loadError(file, broken), ProblemHint(broken.Problems[0]))
 	}
 	if drift, ok := errors.AsType[*agentfile.DriftError](err); ok {
-		hint := trustHint(p)
 		if drift.Against == agentfile.LockName {
-			hint = "`agents lock` accepts the current state"
+			return l, failure.NothingRan(drift, "`agents lock` accepts the current state")
 		}
-		return l, failure.NothingRan(drift, hint)
+		return l, failure.NothingRan(distrust{drift}, trustHint(p))
 	}
 	return l, err
 }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
@@ -35,12 +38,22 @@ type Trust struct {
 	// Keys are the digests, by path, of the keys files that were found beside it or in a working
 	// directory: whoever wrote such a file can read the prompts that are sent with its keys.
 	Keys map[string]string `json:"keys,omitempty"`
+	// Folder is the folder in which what this person changes stays trusted: see own. "" is none.
+	Folder string `json:"folder,omitempty"`
+	// Moves is the last line of the log of the commits that were checked out in the folder's
+	// repository, and Time when t was kept.
+	Moves string `json:"moves,omitempty"`
+	// Touched says that a run was going on when the tree changed.
+	Touched bool      `json:"touched,omitempty"`
+	Time    time.Time `json:"time"`
+	// Texts are the contents of files, by their digests, to show what has changed.
+	Texts map[string]string `json:"texts,omitempty"`
 }
 
 // Changes lists how now differs from t, a line or more each. A keys file that is no
 // longer in effect does not count.
 func (t *Trust) Changes(now *Trust) []string {
-	list := t.Tree.Difference(now.Tree)
+	list := t.Tree.Difference(now.Tree, func(digest string) string { return cmp.Or(t.Texts[digest], now.Texts[digest]) })
 	for path, digest := range now.Keys {
 		if was := t.Keys[path]; was != digest {
 			list = append(list, map[bool]string{true: "added", false: "changed"}[was == ""]+": keys "+path)
@@ -65,7 +78,7 @@ func checkKeys(p *program.Env, file string, choice config.KeysChoice) error {
 	}
 	now := &Trust{Tree: was.Tree}
 	if now.addKeys(choice); len(was.Changes(now)) > 0 {
-		return failure.NothingRan(&agentfile.DriftError{File: program.Shown(file), Against: "what was trusted", Changes: was.Changes(now)}, trustHint(p))
+		return failure.NothingRan(distrust{&agentfile.DriftError{File: program.Shown(file), Against: "what was trusted", Changes: was.Changes(now)}}, trustHint(p))
 	}
 	return nil
 }
@@ -156,6 +169,7 @@ func (t *Trust) Keep(p *program.Env) error {
 			return err
 		}
 		if was := Trusted(p, t.Path); was != nil {
+			t.Folder = cmp.Or(t.Folder, was.Folder)
 			keys := maps.Clone(was.Keys)
 			if keys == nil {
 				keys = map[string]string{}
@@ -164,6 +178,12 @@ func (t *Trust) Keep(p *program.Env) error {
 			t.Keys = keys
 		}
 	}
+	t.Time, t.Moves = time.Now(), moves(t.Folder)
+	t.read()
+	return t.write(p)
+}
+
+func (t *Trust) write(p *program.Env) error {
 	text, err := json.MarshalIndent(t, "", "  ")
 	if err != nil {
 		return err
@@ -197,10 +217,40 @@ func SurveyFile(p *program.Env, path string) (*agentfile.Tree, *Trust) {
 	if c, err := configOf(p, func(string, []byte) error { return nil }, []string{path}); err == nil {
 		t.addKeys(c.KeysFile(path))
 	}
+	t.read()
 	return tree, t
 }
 
-func (t *Trust) AddPolicies(c *config.Config) {
+// path returns the file of a name in Tree.Files.
+func (t *Trust) path(name string) string {
+	if name = filepath.FromSlash(name); filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(t.Path), name)
+}
+
+// read fills in Texts with the short files of the tree.
+func (t *Trust) read() {
+	if t.Tree == nil {
+		t.Texts = nil
+		return
+	}
+	const most, all = 32 << 10, 512 << 10
+	texts, n := map[string]string{}, 0
+	for name, f := range t.Tree.Files {
+		text, _, err := config.ReadRegular(t.path(name), most)
+		if err != nil || n+len(text) > all || !utf8.Valid(text) {
+			continue
+		}
+		if sum := sha256.Sum256(text); exectool.DigestSum(sum[:]) == f.Digest {
+			texts[f.Digest] = string(text)
+			n += len(text)
+		}
+	}
+	t.Texts = texts
+}
+
+func (t *Trust) addPolicies(c *config.Config) {
 	for _, path := range c.File.Policies {
 		t.Tree.Files[path] = agentfile.LockedFile{Kind: agentfile.KindPolicy, Digest: exectool.Digest(path)}
 	}
@@ -217,9 +267,9 @@ func checkPolicies(p *program.Env, c *config.Config) error {
 		return errUntrusted(p, c.File.Path)
 	}
 	now := &Trust{Tree: &agentfile.Lock{Files: maps.Clone(was.Tree.Files)}}
-	now.AddPolicies(c)
-	if changes := was.Tree.Difference(now.Tree); len(changes) > 0 {
-		return failure.NothingRan(&agentfile.DriftError{File: program.Shown(c.File.Path), Against: "what was trusted", Changes: changes}, trustHint(p))
+	now.addPolicies(c)
+	if changes := was.Tree.Difference(now.Tree, nil); len(changes) > 0 {
+		return failure.NothingRan(distrust{&agentfile.DriftError{File: program.Shown(c.File.Path), Against: "what was trusted", Changes: changes}}, trustHint(p))
 	}
 	return nil
 }
@@ -232,16 +282,18 @@ func SurveyConfig(path string, text []byte) *Trust {
 }
 
 // NoteOwn trusts an agent file whose tree this person has just written, so that it is used
-// in its folder without being named. It reports whether it did.
+// in its folder without being named, and stays trusted when this person changes it. It reports
+// whether it did.
 func NoteOwn(p *program.Env, file string) bool {
 	_, t := SurveyFile(p, file)
+	t.Folder = filepath.Dir(t.Path)
 	return filepath.Base(file) == UsualFile && t.Keep(p) == nil
 }
 
 // Changing is called before this program changes the tree of the agent file at path. If the
 // tree is trusted and unchanged, the function that it returns trusts the changed tree.
 func Changing(p *program.Env, path string) (changed func()) {
-	was := Trusted(p, path)
+	was := renewed(p, path)
 	if was == nil {
 		return func() {}
 	}
@@ -257,31 +309,48 @@ func Changing(p *program.Env, path string) (changed func()) {
 // strictTrust reports whether files that are named need trust too.
 func strictTrust(p *program.Env) (bool, error) {
 	switch value := p.Getenv(EnvTrust); value {
-	case "":
+	case "", "locked":
 		return false, nil
 	case "strict":
 		return true, nil
 	default:
-		return false, failure.Usage("", "%s is %q; want strict, or nothing", EnvTrust, value)
+		return false, failure.Usage("", "%s is %q; want strict, locked, or nothing", EnvTrust, value)
 	}
 }
 
 func errUntrusted(p *program.Env, path string) error {
-	return failure.NothingRan(fmt.Errorf("%s is not trusted: nobody has looked at what it runs", program.Shown(path)), trustHint(p))
+	return failure.NothingRan(distrust{fmt.Errorf("%s is not trusted: nobody has looked at what it runs", program.Shown(path))}, trustHint(p))
 }
 
 // checkText returns an error if the file at path has contents that were not trusted.
 func checkText(p *program.Env, path, kind string, text []byte) error {
-	t := Trusted(p, path)
+	t, name := Trusted(p, path), filepath.Base(path)
 	if t == nil {
 		return errUntrusted(p, path)
 	}
-	now := SurveyConfig(path, text).Tree.Files[filepath.Base(path)].Digest
-	if t.Tree.Files[filepath.Base(path)].Digest != now {
+	now := SurveyConfig(path, text)
+	digest := now.Tree.Files[name].Digest
+	if t.Tree.Files[name].Digest != digest {
+		if kind == agentfile.KindAgent {
+			t = renewed(p, path)
+		} else if now.addRest(t); t.own(p, now) && now.Keep(p) == nil {
+			t = now
+		}
+	}
+	if t.Tree.Files[name].Digest != digest {
 		drift := &agentfile.DriftError{File: program.Shown(path), Against: "what was trusted", Changes: []string{"changed: " + kind + " " + filepath.Base(path)}}
-		return failure.NothingRan(drift, trustHint(p))
+		return failure.NothingRan(distrust{drift}, trustHint(p))
 	}
 	return nil
+}
+
+// addRest adds the files of was that t does not name.
+func (t *Trust) addRest(was *Trust) {
+	for name, f := range was.Tree.Files {
+		if _, known := t.Tree.Files[name]; !known {
+			t.Tree.Files[name] = f
+		}
+	}
 }
 
 // CheckRoot returns an error if f needs trust and its own contents were not trusted. It
@@ -311,10 +380,14 @@ func trusted(p *program.Env, c *config.Config, file string, o Options) (*agentfi
 // requirement, if need is false and AGENTS_TRUST is not strict.
 func TrustedTree(p *program.Env, file string, need bool) (*agentfile.Lock, error) {
 	strict, err := strictTrust(p)
-	if err != nil || !strict && !need {
+	if err != nil {
 		return nil, err
 	}
-	if t := Trusted(p, file); t != nil {
+	if !strict && !need {
+		_ = renewed(p, file) // what is own is noted before its tools run
+		return nil, nil
+	}
+	if t := renewed(p, file); t != nil {
 		return t.Tree, nil
 	}
 	return nil, errUntrusted(p, file)

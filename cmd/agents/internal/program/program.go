@@ -4,6 +4,7 @@
 package program
 
 import (
+	"context"
 	"io"
 	"os"
 	"sync"
@@ -26,12 +27,14 @@ type Env struct {
 	InTerm   bool
 	OutTerm  bool
 	ErrTerm  bool
-	Getenv   func(string) string
-	Version  string
-	Commit   string // that the program was built from; "" if it is not known
-	Environ  []string
-	Servers  []LocalServer // where init looks for model servers
-	Probe    time.Duration // how long all of them together have for their answers
+	// Controlling is the path of the controlling terminal, "" if there is none.
+	Controlling string
+	Getenv      func(string) string
+	Version     string
+	Commit      string // that the program was built from; "" if it is not known
+	Environ     []string
+	Servers     []LocalServer // where init looks for model servers
+	Probe       time.Duration // how long all of them together have for their answers
 	// Journal, if it is not nil, wraps the journal of a run: tests end the
 	// process in it.
 	Journal func(agent.Journal) agent.Journal
@@ -46,6 +49,9 @@ type Env struct {
 	// Unhandle gives signals their default effect, and returns when those that came before have
 	// ended the context.
 	Unhandle func()
+	// Agree shows a text to the person at the terminal and asks whether to trust it; nil if
+	// nobody is there.
+	Agree func(ctx context.Context, text string) (bool, error)
 	// Text returns the templates of agentfile.Options.
 	Text func(kind, name string) string
 
@@ -72,10 +78,11 @@ type Flags struct {
 func System(version, commit string) *Env {
 	p := &Env{
 		In: os.Stdin, Out: &failure.Stdout{Writer: os.Stdout}, Err: os.Stderr,
-		InTerm:  term.IsTerminal(int(os.Stdin.Fd())),
-		OutTerm: term.IsTerminal(int(os.Stdout.Fd())),
-		ErrTerm: term.IsTerminal(int(os.Stderr.Fd())),
-		Getenv:  os.Getenv, Environ: os.Environ(), Version: version, Commit: commit, NameSlow: true,
+		InTerm:      term.IsTerminal(int(os.Stdin.Fd())),
+		OutTerm:     term.IsTerminal(int(os.Stdout.Fd())),
+		ErrTerm:     term.IsTerminal(int(os.Stderr.Fd())),
+		Controlling: controllingTerminal(),
+		Getenv:      os.Getenv, Environ: os.Environ(), Version: version, Commit: commit, NameSlow: true,
 		Servers: ModelServers, Probe: probeTime, KillAfter: 30 * time.Second,
 	}
 	if p.OutTerm && p.eightBit() {

@@ -1,9 +1,12 @@
 package program
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"slices"
+
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 )
 
 // EnvRecord is the variable that passes the folder of --record to agents that a tool
@@ -13,12 +16,25 @@ const EnvRecord = "AGENTS_RECORD"
 // EnvKeepSessions is the variable that limits the local sessions that are kept.
 const EnvKeepSessions = "AGENTS_KEEP_SESSIONS"
 
-// LockTerminal is the lock of tools that talk to the person at the terminal.
-const LockTerminal = "terminal"
+// ownTerminal is the controlling terminal of every process that has one.
+const ownTerminal = "/dev/tty"
 
-// EnvTerminal is the variable with the path of the terminal, for tools that ask the
-// person. Tools run in their own sessions and cannot open /dev/tty.
-const EnvTerminal = "AGENTS_TTY"
+// noTerminal as the value of toolenv.Terminal says that nobody is asked.
+const noTerminal = "off"
+
+// Terminal returns the path of the terminal at which a person can be asked, "" if there is
+// none: that of stdin and stderr, else the controlling terminal, wherever the streams lead. A
+// process that a tool started has no terminal of its own: see toolenv.Terminal.
+func (p *Env) Terminal() string {
+	switch above := p.Getenv(toolenv.Terminal); {
+	case above == noTerminal:
+	case p.InTerm && p.ErrTerm:
+		return cmp.Or(TerminalName(os.Stdin), ownTerminal)
+	case above == "":
+		return p.Controlling
+	}
+	return ""
+}
 
 // ToolEnviron is the environment from which tools get their variables: that of this
 // process, the terminal if there is one, and the folder of --record.
@@ -27,14 +43,11 @@ func (p *Env) ToolEnviron(record string) []string {
 	if record != "" {
 		environ = append(environ, EnvRecord+"="+record)
 	}
-	if !p.InTerm || !p.ErrTerm || p.Getenv(EnvTerminal) != "" {
+	name := p.Terminal()
+	if name == "" || name == ownTerminal || p.Getenv(toolenv.Terminal) != "" {
 		return environ
 	}
-	name := TerminalName(os.Stdin)
-	if name == "" {
-		return environ
-	}
-	return append(environ, EnvTerminal+"="+name)
+	return append(environ, toolenv.Terminal+"="+name)
 }
 
 // InputReady reports whether standard input has data that can be read without

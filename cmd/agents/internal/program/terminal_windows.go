@@ -1,6 +1,7 @@
 package program
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -11,6 +12,12 @@ func Writable(string) error { return nil }
 
 // TerminalName is "": tools cannot open the terminal here.
 func TerminalName(*os.File) string { return "" }
+
+// controllingTerminal is "": a console is asked at through standard input and stderr.
+func controllingTerminal() string { return "" }
+
+// KeyTyping is not known here: answers end with Enter.
+func KeyTyping(int) (restore func(), err error) { return nil, errors.ErrUnsupported }
 
 // HideTyping makes a terminal show nothing of what is typed from now on, until
 // show is called.

@@ -40,7 +40,7 @@ func Of(p *program.Env, c *cli.Command) *Store {
 
 // Folders are where sessions are looked for; new ones are written to the first.
 func (s *Store) Folders() ([]string, error) {
-	c, err := load.Config(s.Env)
+	c, err := load.Harmless(s.Env)
 	if err != nil {
 		return nil, err
 	}

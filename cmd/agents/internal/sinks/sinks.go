@@ -143,7 +143,7 @@ func Asks(l *load.Tree) func(tool string) bool {
 	names := map[string]bool{}
 	for _, n := range l.Nodes {
 		for _, tool := range n.Tools {
-			if slices.Contains(tool.Locks, program.LockTerminal) {
+			if slices.Contains(tool.Locks, toolenv.TerminalLock) {
 				names[tool.Name] = true
 			}
 		}

@@ -207,7 +207,7 @@ func TestALineThatARuleAllowsRunsAsItsWords(t *testing.T) {
 	for command, want := range map[string]struct{ runs, result string }{
 		`echo   "a  b"  'it'\''s' && echo c\;`: {`echo 'a  b' 'it'\''s' && echo 'c;'`, "a  b it's\nc;\n"},
 		"echo a\necho b":                       {"echo a; echo b", "a\nb\n"},
-		"echo #\\\ntouch X":                    {"", "not run: refused by policy: no allow rule of set covers it: it has a comment"},
+		"echo #\\\ntouch X":                    {"", "not run: refused by policy: set allows only some calls of this tool, and not this one: it has a comment"},
 		"echo <<E\nE\\\nF\ntouch X\nE":         {"", "not run: refused by policy"},
 	} {
 		rights, err := policy.New(policy.Set{Source: "set", Rules: []*policy.Rule{rule}})

@@ -1,0 +1,148 @@
+package load
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/config"
+)
+
+// A distrust is an error of files that a person has not trusted, or not as they are now.
+type distrust struct{ error }
+
+func (d distrust) Unwrap() error { return d.error }
+
+// asked asks the person at the terminal about what err does not let run, and reports whether
+// it may now.
+func asked(ctx context.Context, p *program.Env, err error) bool {
+	if _, ok := errors.AsType[distrust](err); !ok || p.Agree == nil || p.Getenv(EnvTrust) != "" {
+		return false
+	}
+	found, text, failed := Untrusted(p)
+	if failed != nil || len(found) == 0 {
+		return false
+	}
+	agreed, failed := p.Agree(ctx, text)
+	return failed == nil && agreed && KeepAll(p, found, false) == nil
+}
+
+// KeepAll stores that the person trusts all of found. folder makes their folders those of this
+// person, and that of the agent file here too.
+func KeepAll(p *program.Env, found []*Trust, folder bool) error {
+	if here := Trusted(p, UsualFile); folder && here != nil && len(found) == 0 {
+		found = []*Trust{here}
+	}
+	for _, t := range found {
+		if folder {
+			t.Folder = filepath.Dir(t.Path)
+		}
+		if err := t.Keep(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Untrusted returns the files, found here or named, whose current contents are not
+// trusted, with a text for the person.
+func Untrusted(p *program.Env) (found []*Trust, text string, err error) {
+	var b strings.Builder
+	add := func(now *Trust, about string) {
+		was := renewed(p, now.Path)
+		switch {
+		case was == nil:
+			fmt.Fprintf(&b, "%s\n%s", now.Path, about)
+		case len(was.Changes(now)) == 0:
+			fmt.Fprintf(&b, "%s: trusted\n", now.Path)
+			return
+		default:
+			fmt.Fprintf(&b, "%s: changed since it was trusted\n", now.Path)
+			for _, line := range was.Changes(now) {
+				fmt.Fprintf(&b, "  %s\n", line)
+			}
+		}
+		found = append(found, now)
+	}
+	var cfg *Trust
+	c, err := AnyConfig(p, func(path string, text []byte) error { cfg = SurveyConfig(path, text); return nil })
+	if err != nil {
+		return nil, "", err
+	}
+	if cfg != nil {
+		cfg.addPolicies(c)
+		add(cfg, aboutConfig(c))
+	}
+	files := c.AgentFiles
+	if usual, err := filepath.Abs(UsualFile); err == nil && !slices.ContainsFunc(files, func(f config.AgentFile) bool { return f.Named }) && agentfile.IsAgentFile(usual) {
+		files = append(files, config.AgentFile{Place: config.Place{Path: usual}, Discovered: true})
+	}
+	for _, f := range files {
+		if f.Discovered || len(p.Global.AgentFiles) > 0 {
+			tree, now := SurveyFile(p, f.Path)
+			add(now, aboutTree(tree, now))
+		}
+	}
+	if b.Len() == 0 {
+		return nil, "", failure.NothingRan(errors.New("trust: found no files here that need it"), "--agent-file names a file")
+	}
+	return found, b.String(), nil
+}
+
+// aboutConfig describes what a cfg file decides besides the list of agents.
+func aboutConfig(c *config.Config) string {
+	var b strings.Builder
+	for _, path := range c.File.Policies {
+		fmt.Fprintf(&b, "  %-8s%s\n", agentfile.KindPolicy, path)
+	}
+	for _, l := range [][2]string{{"sends all events to", c.File.LogHTTP}, {"takes keys from", c.File.ConfigDir}, {"writes sessions to", c.File.SessionDir}} {
+		if l[1] != "" {
+			fmt.Fprintf(&b, "  %s %s\n", l[0], l[1])
+		}
+	}
+	return b.String()
+}
+
+// aboutTree lists what a tree runs, one line each.
+func aboutTree(tree *agentfile.Tree, now *Trust) string {
+	var b strings.Builder
+	lock := now.Tree
+	line := func(kind, text string) {
+		fmt.Fprintf(&b, "  %-8s%s\n", kind, strings.Join(strings.Fields(text), " "))
+	}
+	for _, n := range tree.Nodes {
+		for _, m := range n.Models() {
+			if m.ModelURL != "" {
+				line("model", n.Agent.Slug+" sends its prompts to "+m.ModelURL)
+			}
+		}
+		for _, s := range n.Services() {
+			line("service", n.Agent.Slug+" calls "+cmp.Or(s.URL, "the servers in "+s.Document))
+			for _, command := range s.Commands {
+				line("secret", strings.Join(command, " "))
+			}
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(lock.Files)) {
+		line(lock.Files[path].Kind, path)
+	}
+	for _, path := range slices.Sorted(maps.Keys(now.Keys)) {
+		line("keys", path)
+	}
+	for _, key := range slices.Sorted(maps.Keys(lock.Servers)) {
+		s := lock.Servers[key]
+		line("server", key+": "+strings.Join(append(slices.Clone(s.Command), s.URL), " "))
+	}
+	for _, key := range slices.Sorted(maps.Keys(lock.Runners)) {
+		line("runner", key+": "+strings.Join(lock.Runners[key].Command, " "))
+	}
+	return b.String()
+}

@@ -1,0 +1,180 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
+	"github.com/agents-exe/agents/pkg/process"
+)
+
+// What the tools of a run write must not become trusted as this person's. So the folder of trust
+// has a log of when agents were loaded, and with it a locked file for each process that has one
+// loaded. A process that was killed leaves its file without a lock: its time ends when the next
+// one begins.
+
+// An interval is a time at which a run was going on.
+type interval struct{ from, to time.Time }
+
+// The log of runs, and the names of the files of those that have not ended.
+const (
+	runsLog = "runs.log"
+	runFile = ".run"
+)
+
+// maxRunsLog is when the older half of the log becomes one interval.
+const maxRunsLog = 64 << 10
+
+func (i interval) line() string {
+	return fmt.Sprintf("%d %d\n", i.from.UnixNano(), i.to.UnixNano())
+}
+
+// NoteRun notes that tools may change files from now on, until end is called. What a tool
+// starts is part of the run above it.
+func NoteRun(ctx context.Context, p *program.Env) (end func(), err error) {
+	dir := TrustDir(p)
+	if dir == "" || p.Getenv(process.MarkVariable) != "" {
+		return func() {}, nil
+	}
+	from := time.Now()
+	var f *os.File
+	if _, err := os.Stat(dir); err == nil {
+		if err := endKilled(ctx, p, dir); err != nil {
+			return nil, fmt.Errorf("trust: note that a run begins: %w", err)
+		}
+		f, err = os.CreateTemp(dir, strconv.FormatInt(from.UnixNano(), 10)+"-*"+runFile)
+		if err == nil {
+			err = filelock.Try(f)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("trust: note that a run begins: %w", err)
+		}
+		from = changedAt(f.Name(), from)
+	}
+	return sync.OnceFunc(func() {
+		if f != nil {
+			defer f.Close()
+		}
+		if _, err := os.Stat(dir); err != nil {
+			return // nobody has trusted anything
+		}
+		touch(p, from)
+		// If it cannot be noted, the file stays: the next run ends this one.
+		to := time.Now()
+		if f != nil {
+			_, _ = f.WriteString("ended\n")
+			to = changedAt(f.Name(), to)
+		}
+		if appendRun(context.Background(), dir, interval{from, to}) == nil && f != nil {
+			_ = os.Remove(f.Name())
+		}
+	}), nil
+}
+
+// changedAt returns when a file was changed by the clock of the file system, which is behind ours:
+// what is written in the same instant must not seem to be written before it.
+func changedAt(path string, ours time.Time) time.Time {
+	if at, err := private(path, true); err == nil {
+		return at
+	}
+	return ours
+}
+
+// endKilled notes the end of runs whose process does not exist any more.
+func endKilled(ctx context.Context, p *program.Env, dir string) error {
+	files, _ := filepath.Glob(filepath.Join(dir, "*"+runFile))
+	for _, path := range files {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			continue // it has just ended
+		}
+		if filelock.Try(f) == nil {
+			touch(p, began(path))
+			if err = appendRun(ctx, dir, interval{began(path), time.Now()}); err == nil {
+				err = os.Remove(path)
+			}
+		}
+		if f.Close(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// began returns when the run of a file began; the beginning of time if its name does not say so.
+func began(path string) time.Time {
+	text, _, _ := strings.Cut(filepath.Base(path), "-")
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return time.Unix(0, n).Add(-tick)
+}
+
+func appendRun(ctx context.Context, dir string, i interval) error {
+	path := filepath.Join(dir, runsLog)
+	release, err := filelock.Acquire(ctx, path+".lock")
+	if err != nil {
+		return err
+	}
+	defer release()
+	text, _, err := config.ReadRegular(path, 2*maxRunsLog)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(text) > maxRunsLog {
+		half := len(text) / 2
+		half += strings.IndexByte(string(text[half:]), '\n') + 1
+		_, cut := parseRun(lastLine(string(text[:half])))
+		text = append([]byte(interval{time.Unix(0, 0), cut}.line()), text[half:]...)
+		return wholefile.Write(path, append(text, i.line()...))
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(i.line())
+	return errors.Join(err, f.Close())
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// parseRun reads a line of the log. One that cannot be read is the whole of time.
+func parseRun(line string) (from, to time.Time) {
+	var a, b int64
+	if n, err := fmt.Sscanf(line, "%d %d", &a, &b); n != 2 || err != nil {
+		return time.Unix(0, 0), time.Now()
+	}
+	return time.Unix(0, a), time.Unix(0, b)
+}
+
+// readRuns returns when runs were going on.
+func readRuns(p *program.Env) ([]interval, error) {
+	dir := TrustDir(p)
+	// In this order: a run that ends meanwhile is in both.
+	files, _ := filepath.Glob(filepath.Join(dir, "*"+runFile))
+	text, _, err := config.ReadRegular(filepath.Join(dir, runsLog), 2*maxRunsLog)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var list []interval
+	for _, path := range files {
+		list = append(list, interval{began(path), time.Now()})
+	}
+	for line := range strings.Lines(string(text)) {
+		from, to := parseRun(line)
+		list = append(list, interval{from, to})
+	}
+	return list, nil
+}
