@@ -64,6 +64,16 @@ func TestPersonWithoutACommand(t *testing.T) {
 	s := openTalk(t, 80, `agents --agent-file agent.json; echo "code $?"; agents; echo "again $?"`)
 	s.tell("hello", `You said: hello`)
 	s.Press("C-d")
-	s.Await(`^error: no command given$`)
+	s.Await(`^error: no agent file found$`)
 	s.Await(`^again 2$`)
+}
+
+func TestWithoutAnAgentOneIsOffered(t *testing.T) {
+	s := tmuxtest.Open(t, tmuxtest.Options{Dir: t.TempDir(), Command: `agents; echo "code $?"; agents`, Columns: 80, Rows: 30, Links: links(t)})
+	s.Await(`^write one\? yes or no \[yes\]:`)
+	s.Type("no")
+	s.Press("Enter")
+	s.Await(`(?s)^error: no agent file found\n.*^code 2$.*^write one\?`)
+	s.Press("Enter")
+	s.Await(`^What should the agent run on\?$`)
 }

@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/chat"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/urfave/cli/v3"
@@ -39,16 +44,24 @@ is that of the last run.`,
 	}
 }
 
-// canChat reports whether the program without a command is a chat: at a terminal, with
-// an agent.
-func canChat(p *program.Env) bool {
+// withoutCommand is the program without a command: at a terminal a chat, or without an agent
+// the offer to write one.
+func withoutCommand(ctx context.Context, p *program.Env) error {
 	if !p.InTerm || !p.OutTerm || !p.ErrTerm {
-		return false
+		return failure.Usage("`agents --help` lists the commands", "no command given")
 	}
-	c, err := load.Config(p)
-	if err != nil {
-		return false
+	err := chat.Run(ctx, p, chat.Options{}, nil)
+	asker := ask.Terminal(p, false)
+	if !errors.Is(err, load.ErrNoAgent) || asker == nil || program.Taken(load.UsualFile) {
+		return err
 	}
-	_, err = load.Choose(p, c, "")
-	return err == nil
+	fmt.Fprintln(p.Err, "There is no agent in this folder. `agents init` writes one.")
+	if answer, failed := asker.Line(ctx, "write one? yes or no", "yes"); failed != nil || !strings.HasPrefix("yes", strings.ToLower(answer)) {
+		return err
+	}
+	self, failed := os.Executable()
+	if failed != nil {
+		return err
+	}
+	return p.Exec(ctx, self, []string{"init"})
 }

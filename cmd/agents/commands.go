@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/agents-exe/agents/cmd/agents/internal/chat"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/compat"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
@@ -32,10 +31,7 @@ func root(p *program.Env, words ...string) *cli.Command {
 			if name := c.Args().First(); name != "" {
 				return failure.Usage("`agents --help` lists the commands", "there is no command %q%s", name, command.DidYouMean(name, c))
 			}
-			if canChat(p) {
-				return chat.Run(ctx, p, chat.Options{}, nil)
-			}
-			return failure.Usage("`agents --help` lists the commands", "no command given")
+			return withoutCommand(ctx, p)
 		},
 		Commands: commands(p, table(), words),
 	}

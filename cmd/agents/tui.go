@@ -6,6 +6,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/chat"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/urfave/cli/v3"
 )
@@ -42,6 +43,11 @@ either, it lists runs and sessions to choose from. agents cli is the same withou
 			r.Pick = attach && r.URL == "" && r.Session == ""
 			if !p.InTerm || !p.OutTerm {
 				return failure.Usage("`agents run` answers one prompt without a terminal", "tui: standard input and output must be a terminal")
+			}
+			if !attach {
+				if err := load.Consent(ctx, p); err != nil {
+					return err
+				}
 			}
 			return r.Exec(ctx, p)
 		},

@@ -314,3 +314,16 @@ func TestChatWithoutAnAgent(t *testing.T) {
 	s.Press("C-d")
 	s.Await("continues this conversation")
 }
+
+// TestTheInterfaceAsksAboutChanges: its server has no terminal to ask at.
+func TestTheInterfaceAsksAboutChanges(t *testing.T) {
+	s := openChat(t, 100, 30, `agents trust --yes >/dev/null 2>&1; echo >>agent.json; agents; echo "code $?"; agents; echo "again $?"`)
+	s.Await(`(?s)agent\.json: changed since it was trusted.*^trust it\? yes or no \[no\]:`)
+	s.Press("Enter")
+	s.Await(`(?s)^error: agent\.json differs from what was trusted:.*^code 2$.*^trust it\?`)
+	s.Type("yes")
+	s.Press("Enter")
+	s.Await(`^── helper`)
+	s.Press("C-d")
+	s.Await(`^again 0$`)
+}

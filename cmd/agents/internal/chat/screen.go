@@ -59,6 +59,9 @@ func Run(ctx context.Context, p *program.Env, o Options, flags []string) error {
 		return err
 	}
 	r := &Screen{Serve: flags, Yes: o.Rights.Yes, SessionDir: o.Keep.Dir}
+	if err := load.Consent(ctx, p); err != nil {
+		return err
+	}
 	if !o.Keep.Continues() {
 		c, err := load.Config(p)
 		if err != nil {

@@ -35,6 +35,19 @@ func asked(ctx context.Context, p *program.Env, err error) bool {
 	return failed == nil && agreed && KeepAll(p, found, false) == nil
 }
 
+// Consent asks the person at the terminal about the files found here that are not trusted as
+// they are, for another program that loads them. Its error is that they may not run.
+func Consent(ctx context.Context, p *program.Env) error {
+	c, err := Config(p)
+	if err == nil {
+		_, err = Choose(p, c, "")
+	}
+	if _, ok := errors.AsType[distrust](err); !ok || asked(ctx, p, err) {
+		return nil // whoever loads them reports other errors
+	}
+	return err
+}
+
 // KeepAll stores that the person trusts all of found. folder makes their folders those of this
 // person, and that of the agent file here too.
 func KeepAll(p *program.Env, found []*Trust, folder bool) error {

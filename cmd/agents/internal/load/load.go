@@ -301,6 +301,9 @@ func loadError(file string, e *agentfile.LoadError) error {
 // is only used if it is named or trusted, because a stranger may have written it.
 const UsualFile = "agent.json"
 
+// ErrNoAgent is that no agent file was named or found.
+var ErrNoAgent = errors.New("no agent file found")
+
 // Choose picks the agent file to run. suggested is for the hint if there is none.
 func Choose(p *program.Env, c *config.Config, suggested string) (string, error) {
 	files, err := Candidates(p, c)
@@ -314,7 +317,7 @@ func Choose(p *program.Env, c *config.Config, suggested string) (string, error) 
 		} else if info, err := os.Stat(UsualFile); err == nil && info.Mode().IsRegular() {
 			hint = UsualFile + " in this folder is used only if it is named (--agent-file " + UsualFile + ") or trusted: " + trustHint(p)
 		}
-		return "", failure.NothingRan(errors.New("no agent file found"), hint)
+		return "", failure.NothingRan(ErrNoAgent, hint)
 	case len(files) == 1 && p.Global.Agent == "":
 		return files[0], nil
 	}
