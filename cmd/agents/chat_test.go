@@ -48,7 +48,7 @@ func TestChatInPlainLines(t *testing.T) {
 	s.Await(`(?s)interrupted ·.*^>\n*\z`)
 	s.Type("touch it")
 	s.Press("Enter")
-	s.Await(`help\?$`)
+	s.Await(`elp\?$`)
 	s.tell("yes", `Done\.`)
 	s.say("!echo from the shell", `from the shell`)
 	s.Type("see @agent.json")

@@ -46,7 +46,7 @@ is that of the last run.`,
 
 // withoutCommand is the program without a command: at a terminal a chat, or without an agent
 // the offer to write one.
-func withoutCommand(ctx context.Context, p *program.Env) error {
+func withoutCommand(ctx context.Context, p *program.Env, write func() error) error {
 	if !p.InTerm || !p.OutTerm || !p.ErrTerm {
 		return failure.Usage("`agents --help` lists the commands", "no command given")
 	}
@@ -59,9 +59,5 @@ func withoutCommand(ctx context.Context, p *program.Env) error {
 	if answer, failed := asker.Line(ctx, "write one? yes or no", "yes"); failed != nil || !strings.HasPrefix("yes", strings.ToLower(answer)) {
 		return err
 	}
-	self, failed := os.Executable()
-	if failed != nil {
-		return err
-	}
-	return p.Exec(ctx, self, []string{"init"})
+	return write()
 }

@@ -31,7 +31,7 @@ func root(p *program.Env, words ...string) *cli.Command {
 			if name := c.Args().First(); name != "" {
 				return failure.Usage("`agents --help` lists the commands", "there is no command %q%s", name, command.DidYouMean(name, c))
 			}
-			return withoutCommand(ctx, p)
+			return withoutCommand(ctx, p, func() error { return root(p, "init").Run(ctx, []string{"agents", "init"}) })
 		},
 		Commands: commands(p, table(), words),
 	}

@@ -193,7 +193,7 @@ func lastSession(t *testing.T, stderr string) string {
 	if !ok {
 		t.Fatalf("there is no session in\n%s", stderr)
 	}
-	return strings.TrimSpace(id)
+	return strings.Fields(id)[0]
 }
 
 // A server that has lost its runs continues with what the caller has kept. A call whose

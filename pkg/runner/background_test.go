@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -53,9 +54,9 @@ func TestNoticesWaitForTheModel(t *testing.T) {
 				t.Errorf("the notice is %q (%t), want %q", m.Text(), ok, want)
 			}
 		}
-		awaited := 0
+		var awaited atomic.Int32
 		await := func() {
-			go func() { inv.AwaitNotice(t.Context()); awaited++ }()
+			go func() { inv.AwaitNotice(t.Context()); awaited.Add(1) }()
 			synctest.Wait()
 		}
 		await()
@@ -65,12 +66,12 @@ func TestNoticesWaitForTheModel(t *testing.T) {
 			if err := inv.Background(t.Context(), func(context.Context) string { return text }); err != nil {
 				t.Error(err)
 			}
-			if synctest.Wait(); (awaited == 0) != (text == "") {
-				t.Errorf("after the notice %q, %d no longer wait", text, awaited)
+			if synctest.Wait(); (awaited.Load() == 0) != (text == "") {
+				t.Errorf("after the notice %q, %d no longer wait", text, awaited.Load())
 			}
 		}
-		if await(); awaited != 3 {
-			t.Errorf("%d have a notice, want 3", awaited)
+		if await(); awaited.Load() != 3 {
+			t.Errorf("%d have a notice, want 3", awaited.Load())
 		}
 		for _, kind := range []agent.StepKind{agent.StepPrompt, agent.StepApply, agent.StepSummary, agent.StepCalls, agent.StepAccept} {
 			next(kind, "")

@@ -10,7 +10,7 @@ const (
 	// protocol, both ways, 0.6. What servers refuse of schemas, requests that are repeated,
 	// rules that judge what runs, and files that sandboxes protect are 0.4. The servers are in
 	// agents-serve.
-	maxSize = 19_500_000
+	maxSize = 19_600_000
 	// maxInitAllocs is how many allocations our own packages may make before main,
 	// all together: a compiled regular expression or a filled map in a variable of a
 	// package is dozens.
