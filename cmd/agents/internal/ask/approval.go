@@ -38,7 +38,7 @@ func (h *Person) approve(ctx context.Context, q agent.Event, changes string, sco
 		answer.scope, answer.reason, err = h.far(ctx, q, scopes)
 		return answer, err
 	}
-	err := h.use(ctx, func(c Console) error {
+	err := h.use(ctx, func(c *console) error {
 		var err error
 		answer, err = approve(c, q, changes, scopes)
 		return err
@@ -54,7 +54,7 @@ func (h *Person) approve(ctx context.Context, q agent.Event, changes string, sco
 	return answer, err
 }
 
-func approve(c Console, q agent.Event, changes string, scopes []string) (approval, error) {
+func approve(c *console, q agent.Event, changes string, scopes []string) (approval, error) {
 	text, cut := shownArgs(q.Args, maxShownArgs)
 	fmt.Fprintf(c, "agent %s wants to call %s:\n%s", visible(strings.Join(q.Path, " > ")), visible(q.Tool), text)
 	if q.Text != "" {
@@ -69,12 +69,8 @@ func approve(c Console, q agent.Event, changes string, scopes []string) (approva
 		keys = append(keys, "["+word[:1]+"]"+word[1:])
 	}
 	prompt := strings.Join(keys, ", ") + " or [h]elp? "
-	key := c.Line
-	if k, ok := c.(interface{ Key(string) (string, error) }); ok {
-		key = k.Key
-	}
 	for {
-		line, err := key(prompt)
+		line, err := c.Key(prompt)
 		if err != nil {
 			return approval{scope: scopeNo}, err
 		}

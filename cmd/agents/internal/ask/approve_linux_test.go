@@ -293,9 +293,7 @@ func TestAFileOfApprovalsThatCannotBeUsed(t *testing.T) {
 
 // at is a person at a terminal.
 func at(p *program.Env, terminal *os.File) *Person {
-	h := &Person{p: p, path: terminal.Name(), turn: make(chan struct{}, 1)}
-	h.at = h.open
-	return h
+	return &Person{p: p, path: terminal.Name(), turn: make(chan struct{}, 1)}
 }
 
 func TestAQuestionThatWaitsNamesWhoHasTheTerminal(t *testing.T) {

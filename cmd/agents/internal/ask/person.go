@@ -25,9 +25,8 @@ import (
 // servers. One question is shown at a time, and none while a tool uses the terminal.
 type Person struct {
 	p    *program.Env
-	path string                                 // of the terminal
-	ours bool                                   // this process was started at it
-	at   func(context.Context) (Console, error) // opens the terminal for a question
+	path string // of the terminal
+	ours bool   // this process was started at it
 	turn chan struct{}
 	far  func(ctx context.Context, q agent.Event, scopes []string) (scope, reason string, err error) // asks in place of a terminal
 
@@ -49,14 +48,7 @@ func NewPerson(p *program.Env) *Person {
 	default:
 		return nil
 	}
-	h.at = h.open
 	return h
-}
-
-// At returns the person whom another part of the program asks. open is called for each
-// question; what it returns must end with the context.
-func At(p *program.Env, open func(context.Context) (Console, error)) *Person {
-	return &Person{p: p, path: p.Terminal(), at: open, turn: make(chan struct{}, 1)}
 }
 
 // Through returns the person whom approve asks whether calls may run, and nothing else. scopes are
@@ -64,14 +56,6 @@ func At(p *program.Env, open func(context.Context) (Console, error)) *Person {
 // the model.
 func Through(approve func(ctx context.Context, q agent.Event, scopes []string) (scope, reason string, err error)) *Person {
 	return &Person{far: approve}
-}
-
-// A Console shows one question and reads its answers.
-type Console interface {
-	io.WriteCloser
-	// Line asks for a line. The error is io.EOF if the person wants to give none.
-	// A terminal has Key too, with which an answer of one letter needs no Enter.
-	Line(prompt string) (string, error)
 }
 
 // Asked returns the function that asks for an MCP server; nil if there is no terminal.
@@ -93,7 +77,7 @@ func (h *Person) Holds(hold func() (release func())) {
 // available, the question is declined.
 func (h *Person) elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient.Answer, error) {
 	answer := mcpclient.Answer{Action: mcpclient.Decline}
-	err := h.use(ctx, func(c Console) error {
+	err := h.use(ctx, func(c *console) error {
 		got, err := (&form.Dialog{Out: c, Line: c.Line}).Ask(q)
 		if err == nil {
 			answer = got
@@ -115,7 +99,7 @@ func (h *Person) elicit(ctx context.Context, q mcpclient.Elicitation) (mcpclient
 var errNoTerminal = errors.New("the terminal is not available")
 
 // use opens the terminal for one question. Others wait until ask returns.
-func (h *Person) use(ctx context.Context, ask func(Console) error) error {
+func (h *Person) use(ctx context.Context, ask func(*console) error) error {
 	select {
 	case h.turn <- struct{}{}:
 		defer func() { <-h.turn }()
@@ -129,7 +113,7 @@ func (h *Person) use(ctx context.Context, ask func(Console) error) error {
 		return err
 	}
 	defer release()
-	c, err := h.at(ctx)
+	c, err := h.open(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoTerminal, err)
 	}
@@ -171,7 +155,7 @@ type console struct {
 }
 
 // open opens the terminal until ctx ends. It drops what was typed before the question.
-func (h *Person) open(ctx context.Context) (Console, error) {
+func (h *Person) open(ctx context.Context) (*console, error) {
 	f, err := os.OpenFile(h.path, os.O_RDWR|notControlling, 0)
 	if err != nil && h.ours { // after su, the terminal still belongs to the other user
 		f, err = os.OpenFile("/dev/tty", os.O_RDWR, 0)
@@ -217,6 +201,7 @@ func (c *console) within(d time.Duration) error {
 	return err
 }
 
+// Line asks for a line. The error is io.EOF if the person wants to give none.
 func (c *console) Line(prompt string) (string, error) {
 	if _, err := io.WriteString(c, prompt); err != nil {
 		return "", err

@@ -98,13 +98,3 @@ func changeTyping(fd int, change func(*unix.Termios)) (restore func(), err error
 	}
 	return func() { _ = unix.IoctlSetTermios(fd, setTermios, state) }, nil
 }
-
-// RawTyping makes a terminal send each key, also those of signals, without echo, until
-// restore is called. Output is as before.
-func RawTyping(fd int) (restore func(), err error) {
-	return changeTyping(fd, func(t *unix.Termios) {
-		t.Iflag &^= unix.ICRNL | unix.INLCR | unix.IGNCR | unix.IXON
-		t.Lflag &^= unix.ECHO | unix.ICANON | unix.ISIG | unix.IEXTEN
-		t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0
-	})
-}
