@@ -94,6 +94,11 @@ func (f *fleet) work(ctx context.Context, o work.Options, keys string) error {
 	if err := connect.Register(ctx, f.client, f.space, attributes); err != nil {
 		f.Warn(err.Error()) // it may need an administrator
 	}
+	ended, err := load.NoteRun(ctx, f.Env) // the agents of the runs may change files of this person
+	if err != nil {
+		return failure.NothingRan(err, "")
+	}
+	f.closers = append(f.closers, func() error { ended(); return nil })
 	o.Note = f.note
 	if f.trace != nil {
 		o.Ended = f.trace.Record

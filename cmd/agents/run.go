@@ -157,7 +157,7 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 		specs = append(specs, n.Tools...)
 	}
 	if n := approver.Unasked(specs); n > 0 && person == nil && loaded.Nodes[0].Approval() == "" && p.Getenv(toolenv.Depth) == "" {
-		p.Note("%d %s ran without a question, because nobody is at a terminal: --approval, or approval in the agent file, decides about them (see agents help approval)", n, program.Plural(n, "call"))
+		p.Note("%d %s ran without a question because there is no terminal; --approval, or approval in the agent file, says which calls need one (see agents help approval)", n, program.Plural(n, "call"))
 	}
 	return err
 }

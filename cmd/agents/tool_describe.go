@@ -20,7 +20,7 @@ func toolDescribeCommand(p *program.Env) *cli.Command {
 		Description: `The description is printed with the defaults filled in. Notes for the tool's
 author go to stderr. A description that cannot be used is an error, exit code 2.`,
 		Action: command.WithArgument("the tool's file", func(ctx context.Context, _ *cli.Command, path string) error {
-			return toolDescribe(ctx, p, path)
+			return load.Noted(ctx, p, func() error { return toolDescribe(ctx, p, path) })
 		}),
 	}
 }

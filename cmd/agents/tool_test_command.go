@@ -44,6 +44,11 @@ wrong; 130, 143 interrupted.`,
 			&cli.BoolFlag{Name: "run", Usage: "call tools that have effects, with made-up arguments", Destination: &run},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
+			ended, err := load.NoteRun(ctx, p)
+			if err != nil {
+				return failure.NothingRan(err, "")
+			}
+			defer ended()
 			start := time.Now()
 			tools, reports, err := openTested(ctx, p, c.Args().Slice())
 			if err != nil {

@@ -31,7 +31,7 @@ in place of this process, with its standard input and environment. It is what a
 		},
 		StopOnNthArg: &folder, // the tool's arguments are not ours
 		Action: func(ctx context.Context, c *cli.Command) error {
-			return toolbox(ctx, p, c.Args().Slice(), filter)
+			return load.Noted(ctx, p, func() error { return toolbox(ctx, p, c.Args().Slice(), filter) })
 		},
 	}
 }

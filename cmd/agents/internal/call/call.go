@@ -15,7 +15,6 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/leaf/toolname"
 	"github.com/agents-exe/agents/pkg/schema"
@@ -27,11 +26,15 @@ import (
 func Find(ctx context.Context, p *program.Env, name string, o load.Options) (agent.Tool, *load.Tree, error) {
 	info, statErr := os.Stat(name)
 	if strings.Contains(name, "/") || statErr == nil && info.Mode().IsRegular() {
-		t, err := load.OpenTool(ctx, p, name)
+		l, err := load.Rootless(ctx, p)
 		if err != nil {
 			return nil, nil, err
 		}
-		return schema.Checked(t), &load.Tree{Tree: &agentfile.Tree{}}, nil
+		t, err := load.OpenTool(ctx, p, name)
+		if err != nil {
+			return nil, nil, errors.Join(err, l.Close())
+		}
+		return schema.Checked(t), l, nil
 	}
 	o.NoModels, o.Elicit = true, ask.NewPerson(p).Asked()
 	l, err := load.Load(ctx, p, o)

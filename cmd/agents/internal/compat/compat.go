@@ -163,6 +163,11 @@ is only executed with "describe". The exit code is 1 if the arguments do not fit
 "agents tool call", each call is checked in this way.`,
 		Flags: []cli.Flag{&cli.StringFlag{Name: "tool", Aliases: []string{"t"}, Usage: "the executable `PATH`", Required: true, Destination: &path}},
 		Action: command.WithoutArguments(func(ctx context.Context, _ *cli.Command) error {
+			l, err := load.Rootless(ctx, p)
+			if err != nil {
+				return err
+			}
+			defer l.Close()
 			t, err := load.OpenTool(ctx, p, path)
 			if err != nil {
 				return err

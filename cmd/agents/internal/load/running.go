@@ -12,7 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/leaf/filelock"
 	"github.com/agents-exe/agents/pkg/leaf/wholefile"
@@ -80,6 +82,26 @@ func NoteRun(ctx context.Context, p *program.Env) (end func(), err error) {
 			_ = os.Remove(f.Name())
 		}
 	}), nil
+}
+
+// Rootless returns a tree without agents, for a tool that is called alone.
+func Rootless(ctx context.Context, p *program.Env) (*Tree, error) {
+	ended, err := NoteRun(ctx, p)
+	if err != nil {
+		return nil, failure.NothingRan(err, "")
+	}
+	return &Tree{Tree: &agentfile.Tree{}, ended: ended}, nil
+}
+
+// Noted calls run, which executes tools without an agent, between NoteRun and its end. If run
+// replaces this process, the next run notes the end.
+func Noted(ctx context.Context, p *program.Env, run func() error) error {
+	ended, err := NoteRun(ctx, p)
+	if err != nil {
+		return failure.NothingRan(err, "")
+	}
+	defer ended()
+	return run()
 }
 
 // changedAt returns when a file was changed by the clock of the file system, which is behind ours:
