@@ -32,7 +32,7 @@ var pageFiles = map[string]string{
 		{"answer": {"text": "# Review\n\nThe letter **can be sent**, see [the guide](https://example.org/guide) and not [this](javascript:alert(1)).\n\n| expert | found |\n|:--|--:|\n| style | 1 |\n| facts | 0 |\n\n` + "```" + `\nI use it.\n` + "```" + `\n\n<img src=x onerror=alert(1)><script>document.title='broken'</script>\n\n${lastMessage}", "usage": {"inputTokens": 2500, "outputTokens": 200, "cost": 0.006}}}
 	]}`,
 	"letter.txt": "Dear Sir,\nI utilise it.\nYours\n",
-	"tools/edit": "#!/bin/sh\nif [ \"$1\" = describe ]; then echo '{\"slug\":\"edit\",\"description\":\"Replaces a text in a file.\",\"args\":[{\"name\":\"path\",\"description\":\"its path\",\"type\":\"string\",\"arity\":\"single\",\"mode\":\"dashdashspace\"},{\"name\":\"old\",\"description\":\"the text\",\"type\":\"string\",\"arity\":\"single\",\"mode\":\"dashdashspace\"},{\"name\":\"new\",\"description\":\"its replacement\",\"type\":\"string\",\"arity\":\"single\",\"mode\":\"dashdashspace\"}]}'; else echo edited; fi\n",
+	"tools/edit": "#!/bin/sh\nif [ \"$1\" = describe ]; then echo '{\"slug\":\"edit\",\"description\":\"Replaces a text in a file.\",\"args\":[{\"name\":\"path\",\"description\":\"its path\",\"type\":\"string\",\"arity\":\"single\",\"mode\":\"dashdashspace\"},{\"name\":\"old\",\"description\":\"the text\",\"type\":\"string\",\"arity\":\"single\",\"mode\":\"dashdashspace\"},{\"name\":\"new\",\"description\":\"its replacement\",\"type\":\"string\",\"arity\":\"single\",\"mode\":\"dashdashspace\"}]}'; else until [ -e finish ]; do sleep 0.02; done; echo edited; fi\n",
 	"tools/wait": "#!/bin/sh\nif [ \"$1\" = describe ]; then echo '{\"slug\":\"wait\",\"description\":\"Waits.\",\"args\":[],\"effects\":\"none\"}'; else until [ -e go ]; do sleep 0.02; done; echo '<b>checked</b>'; fi\n",
 }
 
@@ -75,9 +75,10 @@ func build(t *testing.T) (bin string) {
 	return bin
 }
 
-// serve starts a server of pageFiles, and returns its address and the link that it prints.
-func serve(t *testing.T, bin string) (address, link string) {
-	dir := t.TempDir()
+// serve starts a server of pageFiles in a new folder, and returns its address and the link that
+// it prints.
+func serve(t *testing.T, bin string) (dir, address, link string) {
+	dir = t.TempDir()
 	for name, text := range pageFiles {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -112,12 +113,12 @@ func serve(t *testing.T, bin string) (address, link string) {
 		}
 	}
 	go func() { _, _ = said.WriteTo(new(strings.Builder)) }()
-	return address, link
+	return dir, address, link
 }
 
 func usePage(t *testing.T, p *chromium.Page, bin string, width int, name string) {
 	narrow := width < 800
-	address, link := serve(t, bin)
+	dir, address, link := serve(t, bin)
 	p.Go(address)
 	p.Wait(`!document.getElementById("signin").hidden`)
 	shot(t, p, name+"signin")
@@ -146,7 +147,14 @@ func usePage(t *testing.T, p *chromium.Page, bin string, width int, name string)
 	p.Wait(`!window.before && document.querySelector(".question .diff .add") && document.querySelectorAll("#running .row.sub").length === 2`)
 	p.Eval(`new Promise((done) => setTimeout(done, 600))`) // a question takes no key that was meant for something else
 	p.Press("y")
+	p.Wait(`!document.querySelector(".question")`)
+	p.Eval(`window.before = true; location.reload()`) // what was answered is not asked again
+	p.Wait(`!window.before && document.querySelectorAll("#running .row.sub").length === 2 && document.querySelectorAll("#talk .call").length === 4 && !document.querySelector(".question")`)
+	if err := os.WriteFile(filepath.Join(dir, "finish"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	p.Wait(`!document.querySelector(".question") && document.querySelector("#running .row.sub.is-ok")`)
+	p.Press("Escape") // leaves the field of the next message
 	if narrow {
 		p.Press("Escape")
 		p.Wait(`document.getElementById("app").dataset.view === "list"`)
@@ -154,7 +162,10 @@ func usePage(t *testing.T, p *chromium.Page, bin string, width int, name string)
 	}
 
 	// The agent that waits is stopped, and the conversation continues.
-	for !strings.Contains(p.Eval(`document.activeElement.className + document.activeElement.textContent`), "openfacts") {
+	for range 10 {
+		if strings.Contains(p.Eval(`document.activeElement.className + document.activeElement.textContent`), "openfacts") {
+			break
+		}
 		p.Press("j")
 	}
 	p.Press("Enter")

@@ -151,6 +151,8 @@ class Run {
 		if (!this.send({ kind: "reply", question: q.question, answer })) return;
 		this.answered((o) => o === q);
 	}
+	// decided removes the question about a call: a run in progress sends those that were answered too.
+	decided(e) { this.answered((q) => q.what === "approve" && q.key === e.key && q.session === e.session); }
 	answered(which) {
 		this.questions = this.questions.filter((q) => !which(q));
 		if (this.live) this.state = this.questions.length ? "question" : "running";
@@ -206,9 +208,11 @@ const show = {
 			if (c.result) c.output.replaceChildren(el("div", { class: "label", text: failed ? "Result (failed)" : "Result" }), ...(parts.length ? parts.map(resultPart) : [el("p", { class: "facts", text: "empty" })]));
 		};
 		run.calls.set(e.key, c);
+		run.decided(e);
 		run.turn(a, e.turn).box.append(c.node);
 		a.doing = e.tool;
 	},
+	verdict: (run, a, e) => run.decided(e),
 	progress(run, a, e) {
 		const c = run.calls.get(e.key);
 		if (c && !c.result) c.took.textContent = oneLine(e.text || "", 60);
@@ -228,7 +232,7 @@ const show = {
 		if (!["approve", "ask", "elicit"].includes(e.what)) return;
 		run.questions.push(e);
 		run.state = "question";
-		if (run.grants.has(e.tool + " " + e.source) && grantable(e)) run.reply(e, { decision: "allow", reason: "a person allowed it before in this conversation" });
+		if (e.what === "approve" && run.grants.has(grant(e)) && grantable(e)) run.reply(e, { decision: "allow", reason: "a person allowed it before in this conversation" });
 	},
 	end(run, a, e) {
 		if (a) { a.status = e.status; a.doing = ""; a.stop?.remove(); }
@@ -255,6 +259,7 @@ function live(run, a, e, kind) {
 
 // --- Questions, and fields for values of a schema -----------------------------
 
+const grant = (q) => JSON.stringify([q.tool, q.source, q.digest]);
 const grantable = (q) => q.reviewer !== "human" && q.approval !== "always";
 // fieldsOf shows a field for each property of a schema, and returns a function that reads them.
 function fieldsOf(into, schema, without = "") {
@@ -281,7 +286,7 @@ function questionBox(run, q) {
 		box.append(el("p", null, el("b", { text: who }), " wants to call ", el("code", { text: visible(q.tool) })), ...argsView(q.args || ""));
 		for (const text of [q.text, q.sandbox && "Sandbox: " + q.sandbox]) if (text) box.append(el("p", { class: "why", text: visible(text) }));
 		button("Allow", "primary", "y", () => decide("allow", "a person allowed it"));
-		if (grantable(q)) button(`Always allow ${q.tool} in this conversation`, "", "a", () => { run.grants.add(q.tool + " " + q.source); decide("allow", "a person allowed it"); });
+		if (grantable(q)) button(`Always allow ${q.tool} in this conversation`, "", "a", () => { run.grants.add(grant(q)); decide("allow", "a person allowed it"); });
 		button("Deny", "stop", "d", () => decide("deny", "a person denied it" + (reason.value.trim() ? ": " + reason.value.trim() : "")));
 		choices.append(reason);
 	} else {
