@@ -107,10 +107,10 @@ func (h *host) Start(ctx context.Context, slug string, s agent.Start) (*runner.C
 	}
 	for _, a := range h.agents {
 		if a.Slug == slug {
+			h.mu.Lock() // before the start: a model may tell a test at once that the run is there
+			defer h.mu.Unlock()
 			c := (&runner.Runner{Agent: a, Output: schema.Output, Arguments: schema.CompileShape}).Start(ctx, s)
-			h.mu.Lock()
 			h.runs = append(h.runs, c)
-			h.mu.Unlock()
 			return c, nil
 		}
 	}
