@@ -27,6 +27,11 @@ type Agent struct {
 	Flavor string
 	// Provider answers the requests. It is required.
 	Provider Provider
+	// Borrows says that Provider is, or uses, Borrowed. Model is then a wish.
+	Borrows bool
+	// Lend are the models that agents below may borrow. nil passes on those that are lent to
+	// this agent; an empty list lends none.
+	Lend []Loan
 	// InputSchema is the shape of the arguments of the agent as a tool, an object; nil
 	// is that of the text "prompt". See Prompt.
 	InputSchema *Shape
@@ -202,6 +207,8 @@ type ToolSpec struct {
 	// Channel is the version of the channel that the tool speaks, 0 if it does not:
 	// it is then an agent in another process.
 	Channel int `json:"channel,omitempty"`
+	// Far says that this agent is on a server, and not a program of this machine.
+	Far bool `json:"-"`
 	// Effects is what the tool declares; empty means EffectsOnce.
 	Effects Effects `json:"effects,omitempty"`
 	// Locks are names that the tool declares; calls which share one take
@@ -233,29 +240,32 @@ const (
 // order, the messages of the turn before and new ones behind them. Providers
 // must not change what it refers to.
 type Request struct {
-	System   string
-	Messages []Message
-	Tools    []ToolSpec
+	System   string     `json:"system,omitempty"`
+	Messages []Message  `json:"messages"`
+	Tools    []ToolSpec `json:"tools,omitempty"`
 	// Session, Agent and Turn say who asks; Turn counts from 1 within the
 	// session.
-	Session string
-	Agent   string
-	Turn    int
+	Session string `json:"session"`
+	Agent   string `json:"agent"`
+	Turn    int    `json:"turn"`
 	// Summary marks a request that sums up the conversation to shorten it:
 	// the answer does not become part of it.
-	Summary bool
+	Summary bool `json:"summary,omitempty"`
 	// Fallback is the name of the model of a Chooser that is to be asked; "" is the first.
 	Fallback string `json:"fallback,omitempty"`
 	// Trace is the traceparent to send with the request; "" if there is no trace.
-	Trace string
+	Trace string `json:"trace,omitempty"`
 	// Output is the JSON Schema that the answer should satisfy; nil is any text. The
 	// system prompt says so too, and the answer is checked.
-	Output json.RawMessage
+	Output json.RawMessage `json:"output,omitempty"`
 	// Again is called before a Provider repeats the request, or continues its answer, by a
 	// further request of its own, with what it has consumed since Generate began. The
 	// Provider returns an error of it instead, in a *ModelError that has this usage. nil
 	// permits every request.
 	Again func(consumed Usage) error `json:"-"`
+	// Borrow asks a model that an agent above lends, in the place of a Borrowed with the wish; nil
+	// if there is no such agent.
+	Borrow func(ctx context.Context, wish string, req *Request, delta func(Delta)) (*Response, error) `json:"-"`
 }
 
 // A ToolFitter is a Provider whose server refuses some schemas of tools, and with them the
@@ -269,14 +279,15 @@ type ToolFitter interface {
 // A Response is a model's answer.
 type Response struct {
 	// Message is of RoleAssistant.
-	Message Message
-	Finish  Finish
-	Usage   Usage
+	Message Message `json:"message"`
+	Finish  Finish  `json:"finish,omitempty"`
+	Usage   Usage   `json:"usage"`
 	// Model is the name that the server gave, if any.
-	Model string
+	Model string `json:"model,omitempty"`
 	// Fallback is the name of the model of a Chooser that answered; "" is the first. Failed
 	// says why those that were asked before did not answer.
-	Fallback, Failed string
+	Fallback string `json:"fallback,omitempty"`
+	Failed   string `json:"failed,omitempty"`
 }
 
 // A Chooser is a Provider of several models: the first, and others with names, which are
@@ -300,16 +311,17 @@ const (
 
 // A Delta is a piece of an answer on its way, for display.
 type Delta struct {
-	Kind DeltaKind
+	Kind DeltaKind `json:"kind"`
 	// Text is the piece, or for DeltaRetry the reason.
-	Text string
+	Text string `json:"text,omitempty"`
 	// Attempt and Wait belong to DeltaRetry: the number of the attempt that
-	// failed, from 1, and the time until the next.
-	Attempt int
-	Wait    time.Duration
+	// failed, from 1, and the time until the next, in nanoseconds.
+	Attempt int           `json:"attempt,omitempty"`
+	Wait    time.Duration `json:"wait,omitempty"`
 	// Fallback, of a DeltaRetry, is the name of the model that is asked next, in place of
 	// the one that failed, and Model is that model.
-	Fallback, Model string
+	Fallback string `json:"fallback,omitempty"`
+	Model    string `json:"model,omitempty"`
 }
 
 // A DeltaKind tells the kinds of Delta apart.

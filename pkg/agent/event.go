@@ -75,7 +75,7 @@ const (
 	EventWarning EventKind = "warning"
 	// EventQuestion waits for a reply: Question, What, Path, Tool, Args, Text,
 	// Schema, Choices, URL, Rule, Reviewer, Approval, Source and Digest (of the tool), Sandbox, Key
-	// (of a call for which it reserves).
+	// (of a call for which it reserves), Model and Request.
 	EventQuestion EventKind = "question"
 	// EventClientCall waits for the result of a tool that only the holder of a
 	// Channel has: Key, Tool, Args.
@@ -158,8 +158,9 @@ type Event struct {
 	// Sandbox says what the sandbox of a call permits.
 	Sandbox string `json:"sandbox,omitempty"`
 	// Question is the id of a question, and What its subject: "approve", "ask",
-	// "elicit", "policy", which the caller's external policies answer, or "budget", which
-	// reserves a model request, or the call Key, in the caller's budgets. Path has the
+	// "elicit", "policy", which the caller's external policies answer, "budget", which
+	// reserves a model request, or the call Key, in the caller's budgets, or "model", which
+	// a model of a caller answers; see Asks. Path has the
 	// slugs of the agents from the root to the one that asks,
 	// Schema is the JSON Schema of the reply, Choices are the possible replies, and URL is a
 	// page that the person is asked to open.
@@ -169,8 +170,15 @@ type Event struct {
 	Schema   json.RawMessage `json:"schema,omitempty"`
 	Choices  []string        `json:"choices,omitempty"`
 	URL      string          `json:"url,omitempty"`
+	// Request is what a question "model" asks the model with the name Model.
+	Request *Request `json:"request,omitempty"`
 	// Context is the context of the run after the event.
 	Context json.RawMessage `json:"context,omitempty"`
+}
+
+// Asks reports whether a person is to answer the question: the others are for programs.
+func (e *Event) Asks() bool {
+	return e.Kind == EventQuestion && e.What != "policy" && e.What != "budget" && e.What != "model"
 }
 
 // Continues reports whether a message belongs to a run in progress and does not begin a

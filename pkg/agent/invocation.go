@@ -111,6 +111,9 @@ type Host interface {
 	Below(inv *Invocation, send func(Directive))
 	// Person reports whether a person can answer questions.
 	Person() bool
+	// Model has a lent model answer the question "model" of an agent in another process. delta
+	// gets the pieces; its context ends when nobody waits for them. The answer is what the agent's Runner expects as the reply.
+	Model(ctx context.Context, inv *Invocation, question Event, delta func(context.Context, Delta)) (answer json.RawMessage)
 	// Question asks the person (What, Text, Tool, Args, Schema, Choices, Path). The
 	// error wraps ErrNobody if nobody answers.
 	Question(ctx context.Context, inv *Invocation, question Event) (answer json.RawMessage, err error)

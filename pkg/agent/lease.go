@@ -25,6 +25,8 @@ type Lease struct {
 	// Shared means that other agents consume the amounts of Budget too: before each model
 	// request and call, the agent asks its caller with a question "budget".
 	Shared bool `json:"shared,omitempty"`
+	// Models are lent: see Agent.Lend.
+	Models []Loan `json:"models,omitempty"`
 	// QuestionSeconds is how long a question waits for its reply; nil means 300.
 	QuestionSeconds *float64 `json:"questionSeconds,omitempty"`
 	// DetachedSeconds is how long a run may continue without a holder, if the end of
@@ -114,7 +116,7 @@ func (m *Money) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Shrink returns l with the limits of m added.
+// Shrink returns l with the limits of m added. With nil Models, l takes those of m.
 func (l Lease) Shrink(m Lease) Lease {
 	l.Budget = l.Budget.Min(m.Budget)
 	l.Rights = joinRights(l.Rights, m.Rights)
@@ -125,6 +127,13 @@ func (l Lease) Shrink(m Lease) Lease {
 		l.Path = m.Path
 	}
 	l.Shared = l.Shared || m.Shared
+	if l.Models == nil {
+		l.Models = m.Models
+	} else {
+		l.Models = slices.DeleteFunc(slices.Clone(l.Models), func(one Loan) bool {
+			return !slices.ContainsFunc(m.Models, func(other Loan) bool { return other.Name == one.Name })
+		})
+	}
 	l.QuestionSeconds = least(l.QuestionSeconds, m.QuestionSeconds)
 	l.DetachedSeconds = least(l.DetachedSeconds, m.DetachedSeconds)
 	return l

@@ -154,12 +154,12 @@ func checkSchema(f *File, unusable Severity) (problems []Problem, valid bool) {
 // isFlavor reports whether a flavor is known.
 func isFlavor(name string) bool {
 	_, err := openai.ParseFlavor(name)
-	return err == nil || name == FlavorScripted
+	return err == nil || name == FlavorScripted || name == FlavorCaller
 }
 
 // noFlavor is the message for an unknown flavor.
 func noFlavor(name string) string {
-	known := append(openai.Flavors(), FlavorScripted)
+	known := append(openai.Flavors(), FlavorScripted, FlavorCaller)
 	return fmt.Sprintf("there is no flavor %q; the known ones are %s", name, strings.Join(known, ", "))
 }
 

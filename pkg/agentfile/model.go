@@ -35,8 +35,11 @@ const (
 	protocolText   = "text"
 )
 
-// FlavorScripted is the flavor of agents whose model is a script.
-const FlavorScripted = "scripted"
+// The flavors of models that no server of their own answers.
+const (
+	FlavorScripted = "scripted" // a script does
+	FlavorCaller   = "caller"   // a model that an agent above lends does: see agent.Loan
+)
 
 // model gives the agent of n its models, or says why it cannot have them.
 func (l *loader) model(n *Node) bool {
@@ -77,7 +80,7 @@ func (l *loader) model(n *Node) bool {
 	if l.opts.Model != nil {
 		if p := l.opts.Model(n.File); p != nil {
 			n.Agent.Provider = s.protocol(p, openai.Flavor(s.Flavor), s.TextCalls)
-			return true
+			return l.lend(n, func(*Model) *provider.Model { return &provider.Model{Model: s.ModelName, Provider: p} })
 		}
 	}
 	var models []provider.Model
@@ -94,15 +97,20 @@ func (l *loader) model(n *Node) bool {
 	}
 	first := models[0]
 	n.Agent.Model, n.Agent.Flavor, n.Agent.Provider = first.Model, first.Flavor, first.Provider
+	n.Agent.Borrows = slices.ContainsFunc(models, func(m provider.Model) bool { return m.Flavor == FlavorCaller })
 	if len(models) > 1 {
 		n.Agent.Provider = &provider.Fallback{Models: models}
 	}
-	return true
+	return l.lend(n, func(m *Model) *provider.Model { return l.modelOf(n, m) })
 }
 
 // modelOf returns a model of n, or says why it cannot be asked.
 func (l *loader) modelOf(n *Node, m *Model) *provider.Model {
-	named := &provider.Model{Name: cmp.Or(m.name, m.ModelName, m.Flavor), Model: m.ModelName}
+	named := &provider.Model{Name: m.title(), Model: m.ModelName}
+	if m.Flavor == FlavorCaller { // the lender repeats requests, and knows the price
+		named.Flavor, named.Provider = FlavorCaller, n.File.Spec.protocol(agent.Borrowed{Wish: m.ModelName}, "", m.TextCalls)
+		return named
+	}
 	if m.Flavor == FlavorScripted {
 		named.Flavor, named.Model, named.Provider = FlavorScripted, cmp.Or(m.ModelName, FlavorScripted), l.scripted(n, m)
 	} else {
@@ -145,7 +153,7 @@ func (m *Model) PriceOf(own prices.Table) *prices.Price {
 		return m.Price
 	}
 	u, err := url.Parse(m.serverURL())
-	if err != nil || m.Flavor == FlavorScripted {
+	if err != nil || m.Flavor == FlavorScripted || m.Flavor == FlavorCaller {
 		return nil
 	}
 	if known, ok := prices.Lookup(own, u.Host, m.ModelName); ok {

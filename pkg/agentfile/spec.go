@@ -25,6 +25,7 @@ type Spec struct {
 	Model
 	Models   map[string]Model `json:"models"`
 	Fallback []string         `json:"fallback"`
+	Lend     *[]string        `json:"lend"`
 
 	Announce      string           `json:"announce"`
 	SystemPrompt  Lines            `json:"systemPrompt"`

@@ -65,7 +65,7 @@ type holding struct {
 	inv    *agent.Invocation
 	conn   *Conn
 	slug   string
-	answer agent.Message // the last of the agent itself
+	last   agent.Message // the last of the agent itself
 	asking sync.WaitGroup
 	asked  atomic.Int32 // questions without a reply
 }
@@ -94,10 +94,7 @@ func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
 		}
 		h.asking.Go(func() {
 			defer h.asked.Add(-1)
-			answer, err := h.inv.Host.Question(questions, h.inv, e)
-			if err != nil {
-				answer = nil
-			}
+			answer := h.answer(questions, e)
 			_ = h.conn.Reply(e.Question, answer) // the agent may have ended
 		})
 		return nil
@@ -105,7 +102,7 @@ func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
 		return sent(h.conn.Result(e.Key, []agent.Part{agent.Text("the caller has no tools of its own")}, true))
 	case agent.EventAnswer:
 		if e.Depth == 0 && e.Message != nil {
-			h.answer = *e.Message
+			h.last = *e.Message
 		}
 	case agent.EventEnd:
 		if e.Depth == 0 && e.Session == "" {
@@ -124,6 +121,18 @@ func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
 	return nil
 }
 
+// answer returns the answer to a question; nil if there is none.
+func (h *holding) answer(ctx context.Context, e agent.Event) json.RawMessage {
+	if e.What == "model" {
+		return h.inv.Host.Model(ctx, h.inv, e, func(ctx context.Context, d agent.Delta) { h.conn.Delta(ctx, e.Question, d) })
+	}
+	answer, err := h.inv.Host.Question(ctx, h.inv, e)
+	if err != nil {
+		return nil
+	}
+	return answer
+}
+
 // sent returns err if the agent does not read its input, and nil otherwise: other errors
 // mean that it has ended, and its last events are still read.
 func sent(err error) error {
@@ -135,7 +144,7 @@ func sent(err error) error {
 
 // result returns what the caller's model reads.
 func (h *holding) result(e agent.Event) (agent.Result, error) {
-	out := &agent.Outcome{Status: e.Status, Agent: h.slug, Answer: e.Text, Message: h.answer, Reason: e.Error}
+	out := &agent.Outcome{Status: e.Status, Agent: h.slug, Answer: e.Text, Message: h.last, Reason: e.Error}
 	if len(out.Message.Parts) == 0 && e.Text != "" {
 		out.Message.Parts = []agent.Part{agent.Text(e.Text)}
 	}

@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -142,6 +143,20 @@ func (c *Conn) Direct(d agent.Directive) error {
 // Reply answers the question with the given id.
 func (c *Conn) Reply(question string, answer json.RawMessage) error {
 	return c.send(message{Kind: kindReply, Question: question, Answer: answer})
+}
+
+// Delta sends a piece of the answer to a question "model". While the queue is full, it waits
+// until ctx ends.
+func (c *Conn) Delta(ctx context.Context, question string, d agent.Delta) {
+	line, err := encode(message{Kind: kindDelta, Question: question, Delta: &d})
+	if err != nil {
+		return // the reply has it too
+	}
+	select {
+	case c.queue <- line:
+	case <-c.done:
+	case <-ctx.Done():
+	}
 }
 
 // Result sends the result of the call with the given Key of one of the holder's tools.

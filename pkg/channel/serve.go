@@ -267,6 +267,10 @@ func deliver(c *runner.Channel, m message, unknown error) error {
 		c.Direct(agent.Directive{Session: m.Session, Compact: true})
 	case kindReply:
 		c.Reply(m.Question, m.Answer)
+	case kindDelta:
+		if m.Delta != nil {
+			c.Delta(m.Question, *m.Delta)
+		}
 	case kindResult:
 		c.Result(m.Key, m.Parts, m.Failed)
 	case kindAck:
@@ -337,6 +341,14 @@ func withoutAttachments(e *agent.Event) (size int) {
 	if e.Message != nil {
 		m := without(*e.Message)
 		e.Message = &m
+	}
+	if e.Request != nil {
+		q := *e.Request
+		q.Messages = slices.Clone(q.Messages)
+		for i, m := range q.Messages {
+			q.Messages[i] = without(m)
+		}
+		e.Request = &q
 	}
 	e.Messages = slices.Clone(e.Messages)
 	for i, m := range e.Messages {

@@ -29,6 +29,7 @@ const (
 	kindInput   = "input"
 	kindCompact = "compact"
 	kindReply   = "reply"
+	kindDelta   = "delta"
 	kindResult  = "result"
 	kindAck     = "ack"
 	kindCancel  = "cancel"
@@ -43,6 +44,7 @@ type message struct {
 	Media    []agent.Part    `json:"media,omitempty"`
 	Question string          `json:"question,omitempty"`
 	Answer   json.RawMessage `json:"answer,omitempty"`
+	Delta    *agent.Delta    `json:"delta,omitempty"`
 	Key      string          `json:"key,omitempty"`
 	Parts    []agent.Part    `json:"parts,omitempty"`
 	Failed   bool            `json:"failed,omitempty"`

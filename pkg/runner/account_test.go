@@ -266,7 +266,7 @@ func TestACallerIsAskedAboutAmountsThatItShares(t *testing.T) {
 		asked := ""
 		ctx, cancel := context.WithCancel(t.Context())
 		if tt.key != "nobody" {
-			tr.caller = func(_ context.Context, e agent.Event) (json.RawMessage, error) {
+			tr.caller = func(_ context.Context, e agent.Event, _ func(agent.Delta)) (json.RawMessage, error) {
 				if asked = e.What + " " + e.Question; tt.key == "over" {
 					cancel()
 				}
@@ -368,7 +368,9 @@ func TestAChildReservesAtItsCaller(t *testing.T) {
 	}
 	// What the caller of this process refuses is not held here.
 	up := newTree(agent.Lease{Budget: agent.Budget{Turns: ptr[int64](9)}, Shared: true})
-	up.caller = func(context.Context, agent.Event) (json.RawMessage, error) { return nil, errors.New("gone") }
+	up.caller = func(context.Context, agent.Event, func(agent.Delta)) (json.RawMessage, error) {
+		return nil, errors.New("gone")
+	}
 	below := spender(nil, up, "root", agent.Budget{}, agent.TotalUsage{})
 	refused := below.away(inv.Key)
 	refused.session.Running, up.remotes["c"] = true, refused

@@ -33,6 +33,7 @@ func OnBehalf(ctx context.Context, inv *agent.Invocation, b Behalf, prompt agent
 	r := c.run
 	a := *r.agent
 	a.Model, a.Flavor, a.Provider, a.Deadline = b.Model, b.Model, b.Provider, b.Deadline
+	a.Borrows = false
 	a.System, a.Opening, a.OutputSchema, a.RequiredTools, a.Budget = "", nil, nil, nil, agent.Budget{}
 	a.MaxTurns, a.NoCompaction, a.LoopWarn, a.LoopEnd = math.MaxInt32, true, -1, -1
 	a.Toolsets = slices.Clone(a.Toolsets)

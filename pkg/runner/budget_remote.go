@@ -48,7 +48,7 @@ func (r *node) askAbove(ctx context.Context, e agent.Event) error {
 	answer, err := func() (json.RawMessage, error) {
 		t.mu.Unlock()
 		defer t.mu.Lock() // it is unlocked again above, after a panic too
-		return t.caller(ctx, e)
+		return t.caller(ctx, e, nil)
 	}()
 	switch {
 	case ctx.Err() != nil:

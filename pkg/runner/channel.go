@@ -33,8 +33,15 @@ type Channel struct {
 	over     bool             // the last event is in the queue
 	drop     bool             // events are no longer read
 	stopped  bool             // the run must end: nothing waits for the holder any longer
-	replies  map[string]chan json.RawMessage
+	replies  map[string]*reply
 	results  map[string]chan clientResult
+}
+
+// A reply is what a question waits for.
+type reply struct {
+	answer chan json.RawMessage
+	deltas []agent.Delta // of a lent model, not shown yet; nil unless the question is for one
+	more   chan struct{} // has a value if there are some
 }
 
 type clientResult struct {
@@ -57,7 +64,7 @@ const defaultClientTime = 300 * time.Second
 // r.From, and with s.Journal the holder keeps the events instead of r.Journal. The
 // caller reads Events until they end; the last is the end event of the root.
 func (r *Runner) Start(ctx context.Context, s agent.Start) *Channel {
-	c := &Channel{runner: r, done: make(chan struct{}), starts: map[string]int64{}, replies: map[string]chan json.RawMessage{}, results: map[string]chan clientResult{}}
+	c := &Channel{runner: r, done: make(chan struct{}), starts: map[string]int64{}, replies: map[string]*reply{}, results: map[string]chan clientResult{}}
 	c.changed = sync.NewCond(&c.mu)
 	ctx, c.cancel = context.WithCancelCause(ctx)
 	prompt, err := c.prepare(ctx, s)
@@ -146,7 +153,9 @@ func (c *Channel) prepare(ctx context.Context, s agent.Start) (prompt *agent.Mes
 	}
 	r.caller = c.ask
 	if s.Person == nil || *s.Person {
-		r.Person = c.ask
+		r.Person = func(ctx context.Context, question agent.Event) (json.RawMessage, error) {
+			return c.ask(ctx, question, nil)
+		}
 	}
 	if err := c.addTools(s.Tools); err != nil {
 		return nil, err
@@ -340,9 +349,24 @@ func (c *Channel) Input(m agent.Message) { c.runner.Input(m) }
 func (c *Channel) Reply(question string, answer json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ch := c.replies[question]; ch != nil {
-		ch <- answer
+	if r := c.replies[question]; r != nil {
+		r.answer <- answer
 		delete(c.replies, question)
+	}
+}
+
+// Delta sends a piece of the answer to a question "model". It never waits.
+func (c *Channel) Delta(question string, d agent.Delta) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.replies[question]
+	if r == nil || r.more == nil {
+		return
+	}
+	r.deltas = append(r.deltas, d)
+	select {
+	case r.more <- struct{}{}:
+	default:
 	}
 }
 
@@ -395,11 +419,23 @@ func (c *Channel) Cancel(reason string) {
 	c.cancel(&agent.EndError{Status: agent.StatusInterrupted, Text: fmt.Sprintf("%.500s", reason)})
 }
 
-// ask implements Runner.Person.
-func (c *Channel) ask(ctx context.Context, question agent.Event) (json.RawMessage, error) {
-	reply := make(chan json.RawMessage, 1)
+// ask is the Runner's caller, and answers its Person too.
+func (c *Channel) ask(ctx context.Context, question agent.Event, delta func(agent.Delta)) (json.RawMessage, error) {
+	r := &reply{answer: make(chan json.RawMessage, 1)}
+	if delta != nil {
+		r.more = make(chan struct{}, 1)
+	}
+	pieces := func() {
+		c.mu.Lock()
+		list := r.deltas
+		r.deltas = nil
+		c.mu.Unlock()
+		for _, d := range list {
+			delta(d)
+		}
+	}
 	c.mu.Lock()
-	c.replies[question.Question] = reply
+	c.replies[question.Question] = r
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
@@ -407,13 +443,18 @@ func (c *Channel) ask(ctx context.Context, question agent.Event) (json.RawMessag
 		delete(c.replies, question.Question)
 	}()
 	c.runner.root().observe(question)
-	select {
-	case answer := <-reply:
-		if len(answer) == 0 || string(answer) == "null" {
-			return nil, agent.ErrNobody
+	for {
+		select {
+		case <-r.more:
+			pieces()
+		case answer := <-r.answer:
+			pieces()
+			if len(answer) == 0 || string(answer) == "null" {
+				return nil, agent.ErrNobody
+			}
+			return answer, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
-		return answer, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // idle is a channel whose run has not begun.
 func idle(r *Runner) *Channel {
-	c := &Channel{runner: r, starts: map[string]int64{}, replies: map[string]chan json.RawMessage{}, results: map[string]chan clientResult{}}
+	c := &Channel{runner: r, starts: map[string]int64{}, replies: map[string]*reply{}, results: map[string]chan clientResult{}}
 	c.changed = sync.NewCond(&c.mu)
 	return c
 }
@@ -214,7 +214,7 @@ func TestAnEmptyReplyIsNone(t *testing.T) {
 				c.Reply("q", json.RawMessage(reply))
 				c.Reply("q", json.RawMessage(`"x"`))
 			}()
-			answer, err := c.ask(t.Context(), agent.Event{Question: "q"})
+			answer, err := c.ask(t.Context(), agent.Event{Question: "q"}, nil)
 			if (err == nil) != ok || ok && string(answer) != reply || !ok && err != agent.ErrNobody {
 				t.Errorf("after %q, ask = %s, %v", reply, answer, err)
 			}
@@ -222,7 +222,7 @@ func TestAnEmptyReplyIsNone(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		gone := errors.New("gone")
 		cancel(gone)
-		if _, err := idle(&Runner{Agent: &agent.Agent{}}).ask(ctx, agent.Event{Question: "q"}); err != gone {
+		if _, err := idle(&Runner{Agent: &agent.Agent{}}).ask(ctx, agent.Event{Question: "q"}, nil); err != gone {
 			t.Errorf("ask = %v", err)
 		}
 	})

@@ -175,7 +175,7 @@ func TestWithoutAnAnswerOfTheCallerACallIsDenied(t *testing.T) {
 	}
 	var asked []string
 	for answer, want := range map[string]agent.Decision{`{"decision":"allow"}`: agent.Allow, `{"decision":"ask"}`: agent.AskPerson, `error`: agent.Deny} {
-		r.tree.caller = func(ctx context.Context, e agent.Event) (json.RawMessage, error) {
+		r.tree.caller = func(ctx context.Context, e agent.Event, _ func(agent.Delta)) (json.RawMessage, error) {
 			asked = append(asked, e.Question)
 			if _, limited := ctx.Deadline(); !limited || e.What != "policy" {
 				t.Errorf("the question %+v has no time limit", e)

@@ -68,6 +68,7 @@ func (r *run) delegate(ctx context.Context, inv *agent.Invocation, a *agent.Agen
 	lease := r.Lease(ctx, inv)
 	lease.Shared = false               // see Runner.Shared: the caller is not there to be asked
 	lease.Rights = r.tree.lease.Rights // the others are those of Callers
+	lease.Models = r.tree.lease.Models // the same
 	c.delegating = r.tree.delegate(ctx, Delegation{Key: inv.Key, Session: child.session.ID, Agent: a.Slug, Source: a.Source, Depth: child.session.Depth, Lease: lease})
 	return out, c.delegating
 }

@@ -39,6 +39,7 @@ type run struct {
 	cause  error        // of the last EventFailure, as a caller wants it
 	end    *agent.Event // of the run, once it ended
 
+	loan       agent.Provider // the lent model of an agent that borrows, if it is in this process
 	background background
 	inbox      *inbox
 	compacts   bool // the run only shortens the conversation
@@ -112,7 +113,11 @@ func (r *run) resumed() agent.Event {
 	e.Summary = r.compacts
 	if u := r.session.Unanswered(); u != (agent.Usage{}) {
 		r.tree.mu.Lock()
-		u = r.reserved(priced(r.agent.Provider, u), r.session.Size())
+		p := r.agent.Provider
+		if r.loan != nil {
+			p = r.loan
+		}
+		u = r.reserved(priced(p, u), r.session.Size())
 		r.tree.mu.Unlock()
 		e.Usage = &u
 	}
@@ -261,6 +266,9 @@ func (r *run) ask(ctx context.Context, step agent.Step) error {
 		req.Output = out.Schema
 	}
 	req.Again = r.again
+	if r.agent.Borrows {
+		req.Borrow = r.borrow
+	}
 	r.asking(req)
 	start := r.tree.now()
 	synced := r.syncMeanwhile(ctx)
@@ -406,6 +414,7 @@ func (r *run) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent, pr
 		return r.delegate(ctx, inv, a, prompt)
 	}
 	child := &run{node: r.below(a, inv.Key)}
+	child.chooseLoan()
 	if inv.Spec.Agent != "" {
 		if p := r.tree.takePending(inv.Key); p.Session != nil {
 			child.session, child.total = p.Session, p.Total.Clone()

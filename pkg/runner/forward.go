@@ -23,6 +23,8 @@ func printable(name string) bool {
 type remote struct {
 	node
 	callKey string
+	lending *lending         // a model that it borrows, while that answers
+	lent    agent.Usage      // of a lent model, until an event of the session counts it
 	specs   []agent.ToolSpec // of its tools, as it describes them
 
 	events  int    // the number of lasting events that it has sent
@@ -76,7 +78,7 @@ func (t *tree) interrupted(inv *agent.Invocation) {
 		t.unreserve(n)
 		delete(t.remotes, id)
 		t.inboxes.close(id)
-		p := PendingSession{Session: n.session, Total: n.total}
+		p := PendingSession{Session: n.session, Total: n.total, lent: n.lent}
 		for _, e := range events {
 			if e.Session == id {
 				p.Events = append(p.Events, e)
@@ -163,6 +165,7 @@ func (r *run) Forward(ctx context.Context, inv *agent.Invocation, e agent.Event)
 	if !e.Kind.Lasting() {
 		return r.show(inv, e)
 	}
+	r.endLoan(inv, &e)
 	err := func() error {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -216,6 +219,7 @@ func (r *run) forward(ctx context.Context, inv *agent.Invocation, e agent.Event)
 		usage.Requests = max(usage.Requests, 1)
 		e.Usage = &usage
 	}
+	s.countLoan(&e)
 	if e.Kind == agent.EventContext {
 		err := r.setContext(ctx, inv, e.Context, func(json.RawMessage) error { return nil })
 		if err != nil {
@@ -333,7 +337,7 @@ func (r *run) remote(inv *agent.Invocation, e *agent.Event) (*remote, error) {
 	}
 	if known { // it continues a session whose process ended
 		if p, ok := t.pending[e.Parent]; ok && p.Session.ID == e.Session {
-			n.session, n.total, n.agent.Slug = p.Session, p.Total.Clone(), p.Session.Agent
+			n.session, n.total, n.lent, n.agent.Slug = p.Session, p.Total.Clone(), p.lent, p.Session.Agent
 			for _, earlier := range p.Events {
 				r.noteSetup(inv, n, &earlier)
 			}

@@ -19,6 +19,9 @@ func (r *run) Lease(ctx context.Context, inv *agent.Invocation) agent.Lease {
 	lease := agent.Lease{Rights: r.leasedRights(), QuestionSeconds: from.QuestionSeconds, Traceparent: inv.Trace, Shared: r.budgeted()}
 	setAmounts(&lease.Budget, left)
 	lease.Processes = from.Processes
+	for _, l := range r.lent(inv) {
+		lease.Models = append(lease.Models, l.Loan)
+	}
 	if end, ok := ctx.Deadline(); ok {
 		seconds := max(time.Until(end).Seconds(), 0)
 		lease.Seconds = &seconds

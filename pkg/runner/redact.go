@@ -91,6 +91,12 @@ func (r *redactor) event(e agent.Event) agent.Event {
 		res := r.result(*e.Result)
 		e.Result = &res
 	}
+	if e.Request != nil {
+		q := *e.Request
+		q.System, q.Output = r.secrets.String(q.System), r.secrets.Bytes(q.Output)
+		q.Messages, q.Tools = mapped(q.Messages, r.message), mapped(q.Tools, r.spec)
+		e.Request = &q
+	}
 	if e.Total != nil {
 		s := *e.Total
 		s.Agents, s.Tools = redactKeys(r, s.Agents), redactKeys(r, s.Tools)

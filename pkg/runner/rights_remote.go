@@ -140,7 +140,7 @@ func (r *run) Consult(ctx context.Context, inv *agent.Invocation) agent.Verdict 
 	defer cancel()
 	q := inv.Event(agent.EventQuestion)
 	q.What, q.Question, q.Args, q.Path, q.Time = "policy", id, inv.Call.Args, inv.Path, t.now()
-	answer, err := t.caller(ctx, q)
+	answer, err := t.caller(ctx, q, nil)
 	if err != nil {
 		return deny("did not answer: " + err.Error())
 	}

@@ -101,7 +101,7 @@ type Runner struct {
 	once    sync.Once
 	tree    *tree
 	inboxes inboxes
-	caller  func(context.Context, agent.Event) (json.RawMessage, error) // of the Channel
+	caller  caller // of the Channel
 }
 
 // A Resume is where a Runner begins. The zero value is a new session.
@@ -137,6 +137,8 @@ type PendingSession struct {
 	// Events are those of the session, for an agent that resumes it in another
 	// process.
 	Events []agent.Event
+
+	lent agent.Usage // see remote
 }
 
 // Run adds prompt to the session and takes turns until the model answers
@@ -229,7 +231,7 @@ func (r *Runner) root() *run {
 		if t.newID == nil {
 			t.newID = rand.Text
 		}
-		t.policy, t.caller, t.delegate, t.reserveShared = r.Policy, r.caller, r.Delegate, r.Shared
+		t.policy, t.caller, t.callers, t.delegate, t.reserveShared = r.Policy, r.caller, r.Callers, r.Delegate, r.Shared
 		t.rights, t.refused = r.leaseRights()
 		t.gate = Gate{Policy: t.decide, Ask: r.Ask, Reserve: t.reserver(r.Reserve), MaxProcesses: maxProcesses(r), Now: t.now, Commands: r.Journal != nil}
 		if r.Secrets != nil {
@@ -244,6 +246,7 @@ func (r *Runner) root() *run {
 			a, t.refused = &agent.Agent{}, errNoAgent
 		}
 		root := &run{node: node{tree: t, agent: a, session: &agent.Session{}}, accept: r.Accept, secrets: r.Secrets}
+		root.chooseLoan()
 		if from := r.From; from != nil {
 			root.parent, root.total, t.above = from.Parent, from.Total.Clone(), max(t.above, from.Depth)
 			t.pending = maps.Clone(from.Pending)
@@ -271,6 +274,10 @@ func (r *Runner) root() *run {
 	return r.tree.root
 }
 
+// A caller answers a question of a Channel that is for programs. delta, which may be nil, gets
+// what the answer to a question "model" begins with.
+type caller func(ctx context.Context, question agent.Event, delta func(agent.Delta)) (json.RawMessage, error)
+
 // tree is what a run shares with all its sub-agents.
 type tree struct {
 	root   *run
@@ -278,7 +285,8 @@ type tree struct {
 	policy agent.Policy
 	// delegate is Runner.Delegate.
 	delegate func(context.Context, Delegation) error
-	caller   func(context.Context, agent.Event) (json.RawMessage, error) // answers questions about policies
+	caller   caller         // answers questions for programs
+	callers  []*agent.Agent // Runner.Callers
 	// reserveShared is Runner.Shared; left is what remained after its last reservation.
 	reserveShared func(context.Context, agent.Event) (left, total agent.Budget, err error)
 	left          agent.Budget

@@ -46,7 +46,7 @@ func (r *node) reserved(u agent.Usage, size int) agent.Usage {
 
 // again is Request.Again: it returns an error if the attempts of a request so far have spent a
 // budget.
-func (r *run) again(consumed agent.Usage) error {
+func (r *node) again(consumed agent.Usage) error {
 	r.tree.mu.Lock()
 	defer r.tree.mu.Unlock()
 	left, of := r.left(false)

@@ -44,7 +44,7 @@ func (a *about) note(e *agent.Event) {
 			a.prompt = strings.Clone(strings.ToValidUTF8(a.prompt[:min(len(a.prompt), maxTitle)], "")) // not the whole
 		}
 	case agent.EventQuestion:
-		if e.What != "budget" && e.What != "policy" { // which a person does not answer
+		if e.Asks() {
 			a.questions = append(a.questions, *e)
 		}
 	case agent.EventCallEnded: // its question was not answered in time, perhaps

@@ -163,5 +163,5 @@ type Agent struct {
 
 // Spec implements agent.Tool.
 func (a *Agent) Spec() agent.ToolSpec {
-	return agent.ToolSpec{Name: a.Name, Description: a.Description.Description, Schema: a.Description.Schema, Source: a.Server.URL, Channel: agent.ChannelVersion}
+	return agent.ToolSpec{Name: a.Name, Description: a.Description.Description, Schema: a.Description.Schema, Source: a.Server.URL, Channel: agent.ChannelVersion, Far: true}
 }

@@ -56,7 +56,7 @@ func (t *Tree) Apply(e agent.Event) *Node {
 // ask keeps the question that waits for a person. The other kinds of question are answered
 // by programs.
 func (t *Tree) ask(e *agent.Event) *Node {
-	if e.What == "policy" || e.What == "budget" {
+	if !e.Asks() {
 		return nil
 	}
 	n := t.asker(e)

@@ -188,7 +188,7 @@ func (c *completer) values(name string, flag cli.DocGenerationFlag) (kind string
 	case "session":
 		return kindWords, sessions.IDs(c.p)
 	case "flavor":
-		return kindWords, append(openai.Flavors(), agentfile.FlavorScripted)
+		return kindWords, append(openai.Flavors(), agentfile.FlavorScripted, agentfile.FlavorCaller)
 	}
 	// A flag that takes one of a few values names them when it refuses another.
 	var refused error
