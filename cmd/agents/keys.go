@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
@@ -14,38 +15,67 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/scaffold"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/source/signin"
 	"github.com/urfave/cli/v3"
 )
 
 func keysSetCommand(p *program.Env) *cli.Command {
 	var hosts []string
+	var ring bool
+	var line string
 	return &cli.Command{
 		ArgsUsage: "ID",
 		Description: `The key is asked for at a terminal, without showing it, and read from standard input
 elsewhere. It goes into the keys file of your configuration folder, or into that of
---api-keys. A key of a known service, such as openai, is bound to the host of it.`,
+--api-keys. A key of a known service, such as openai, is bound to the host of it.
+With --command, the file names the program that prints the key, for example
+--command "op read op://Private/OpenAI/key". With --keyring, the system's keyring has it.`,
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "host", Usage: "send the key only to `HOST`, or HOST:PORT; repeatable", Destination: &hosts},
+			&cli.StringFlag{Name: "command", Usage: "the `COMMAND` that prints the key, instead of the key", Destination: &line},
+			&cli.BoolFlag{Name: "keyring", Usage: "put the key into the system's keyring", Destination: &ring},
 		},
 		Action: command.WithArgument("the id of the key", func(ctx context.Context, _ *cli.Command, id string) error {
 			file, err := keysFile(p)
 			if err != nil {
 				return err
 			}
-			value, err := readKey(ctx, p, id)
+			key := config.Key{ID: id, From: config.KeySource{Keyring: ring}}
+			switch {
+			case line != "" && ring:
+				return failure.Usage("", "keys set: --command and --keyring exclude each other")
+			case line != "":
+				key.From.Command = commandWords(line)
+			default:
+				key.Value, err = readKey(ctx, p, id)
+			}
 			if err != nil {
 				return err
 			}
-			if len(hosts) == 0 {
-				hosts = scaffold.KeyHosts(id)
+			if key.Hosts = hosts; len(hosts) == 0 {
+				key.Hosts = scaffold.KeyHosts(id)
 			}
-			if err := config.SetKey(file, config.Key{ID: id, Value: value, Hosts: hosts}); err != nil {
+			if ring {
+				if err := signin.StoreKey(ctx, id, key.Value.Reveal()); err != nil {
+					return failure.NothingRan(fmt.Errorf("put the key %s into the keyring: %w", id, err), "")
+				}
+			}
+			if err := config.SetKey(file, key); err != nil {
 				return failure.NothingRan(fmt.Errorf("set the key %s: %w", id, err), "")
 			}
 			p.Note("%s holds the key %s", file, id)
 			return nil
 		}),
 	}
+}
+
+// commandWords returns the words of a command line. One with characters that mean something to a
+// shell is given to a shell.
+func commandWords(line string) []string {
+	if strings.ContainsAny(line, "\"'`\\$|&;<>()*?[]{}~#!\n") {
+		return []string{"sh", "-c", line}
+	}
+	return strings.Fields(line)
 }
 
 func keysListCommand(p *program.Env) *cli.Command {
@@ -73,6 +103,9 @@ func keysListCommand(p *program.Env) *cli.Command {
 				if k.IsPlaceholder() {
 					to = "still the placeholder"
 				}
+				if k.From.Elsewhere() {
+					to += "\t" + k.From.String()
+				}
 				fmt.Fprintf(&b, "%s\t%s\n", k.ID, to)
 			}
 			return p.Print(b.String())
@@ -83,12 +116,19 @@ func keysListCommand(p *program.Env) *cli.Command {
 func keysRmCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: "ID",
-		Action: command.WithArgument("the id of the key", func(_ context.Context, _ *cli.Command, id string) error {
+		Action: command.WithArgument("the id of the key", func(ctx context.Context, _ *cli.Command, id string) error {
 			file, err := keysFile(p)
 			if err != nil {
 				return err
 			}
-			if err := config.RemoveKey(file, id); err != nil {
+			keys, _, err := config.ListKeys(file)
+			if err == nil {
+				err = config.RemoveKey(file, id)
+			}
+			if i := slices.IndexFunc(keys, func(k config.Key) bool { return k.ID == id }); err == nil && i >= 0 && keys[i].From.Keyring {
+				err = signin.RemoveKey(ctx, id)
+			}
+			if err != nil {
 				return failure.NothingRan(fmt.Errorf("remove the key: %w", err), "")
 			}
 			return nil

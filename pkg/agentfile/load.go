@@ -296,9 +296,10 @@ type loader struct {
 
 	taken    map[string]LockedFile // what was interpreted, by absolute path
 	against  []baseline
-	refused  bool  // something was not interpreted because of them
-	needLock bool  // an agent file says "locked"
-	lock     *Lock // nil: the tree may be any
+	refused  bool     // something was not interpreted because of them
+	fetch    []string // ids of keys that the tree uses and whose values are elsewhere
+	needLock bool     // an agent file says "locked"
+	lock     *Lock    // nil: the tree may be any
 }
 
 func (l *loader) report(p ...Problem) { l.tree.Problems = append(l.tree.Problems, p...) }

@@ -319,7 +319,7 @@ func (l *loader) openai(n *Node, m *Model) (string, agent.Provider) {
 	}
 	var reveal func() string
 	if hasKey && key.Allows(u) {
-		reveal = key.Value.Reveal
+		reveal = l.value(key)
 	}
 	p := m.provider(protocol, flavor, u, modelhttp.Settings{
 		BaseURL: base, Model: m.ModelName, Key: reveal,

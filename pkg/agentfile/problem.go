@@ -90,6 +90,7 @@ const (
 	CodeFlavor    Code = "flavor"      // an unknown flavor
 	CodeURL       Code = "url"         // an unusable modelUrl
 	CodeKey       Code = "key"         // apiKeyId without an entry
+	CodeKeySource Code = "key-source"  // a key that its command, file or keyring does not give
 	CodeKeyEnv    Code = "key-env"     // apiKeyEnv names a variable that is not set
 	CodeHost      Code = "host"        // a key that is bound to another host
 	CodeModel     Code = "model"       // a model is chosen for an agent that is not in the tree

@@ -159,7 +159,7 @@ func (l *loader) remote(n *Node, tag string, r Remote, at Problem) {
 	}
 	var token func() string
 	if found {
-		token = key.Value.Reveal
+		token = l.value(key)
 	}
 	if tag == TagA2A {
 		r.a2a = &a2aclient.Agent{URL: r.URL, Token: token, Name: toolname.Join("expert", r.Agent), Slug: r.Agent}

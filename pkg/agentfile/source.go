@@ -103,6 +103,7 @@ func (f *File) Part(key string, to any) {
 
 // build opens what was read. All sources are described at the same time.
 func (l *loader) build(ctx context.Context) {
+	l.fetchKeys(ctx)
 	l.redact = redact.New(l.tree.Secrets())
 	var fetching errgroup.Group
 	each(l.tree, func(_ *Node, f fetcher) { fetching.Go(func() error { f.fetch(ctx, l); return nil }) })

@@ -249,6 +249,8 @@ func (l *loader) keyFor(id string, u *url.URL) (string, error) {
 		return "", fmt.Errorf("there is no key %q%s", id, among(l.opts.Keys.IDs()))
 	case !key.Allows(u):
 		return "", fmt.Errorf("the key %q may only be sent to its hosts (%s), not to %s", id, strings.Join(key.Hosts, ", "), u.Host)
+	case key.From.Elsewhere():
+		return "", fmt.Errorf("the key %q is in %s; the keys of a web service must be in the keys file", id, key.From)
 	}
 	return key.Value.Reveal(), nil
 }

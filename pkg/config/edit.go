@@ -47,7 +47,17 @@ func SetKey(path string, key Key) error {
 			i, entries = len(entries), append(entries, map[string]any{"id": key.ID})
 		}
 		entry := entries[i].(map[string]any) // ReadKeys accepted it
-		entry["value"] = key.Value.Reveal()
+		for _, place := range []string{"value", "command", "file", "keyring"} {
+			delete(entry, place)
+		}
+		switch {
+		case len(key.From.Command) > 0:
+			entry["command"] = key.From.Command
+		case key.From.Keyring:
+			entry["keyring"] = true
+		default:
+			entry["value"] = key.Value.Reveal()
+		}
 		if key.Hosts != nil {
 			entry["hosts"] = key.Hosts
 		}

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,11 +14,58 @@ import (
 type Key struct {
 	// ID is the name by which agent files refer to it.
 	ID string
-	// Value is what is sent to the model's server. It is not empty.
+	// Value is what is sent to the model's server. It is not empty; that of a key with a From has
+	// no text before Fetch.
 	Value Secret
+	// From says where the value is, if it is not in the file.
+	From KeySource
 	// Hosts are the only hosts that the key may be sent to, each as host or
 	// host:port; none means any.
 	Hosts []string
+}
+
+// A KeySource is a place outside of the keys file that has the value of a key. At most one field
+// is set.
+type KeySource struct {
+	// Command is a program with its arguments that prints the value.
+	Command []string
+	// File is the path of a file that holds nothing but the value.
+	File string
+	// Keyring says that the system's keyring has the value, under the id of the key.
+	Keyring bool
+}
+
+// Elsewhere reports whether there is such a place.
+func (s KeySource) Elsewhere() bool { return len(s.Command) > 0 || s.File != "" || s.Keyring }
+
+// String returns the source for a person, without the arguments of a command.
+func (s KeySource) String() string {
+	switch {
+	case len(s.Command) > 0:
+		return "the command " + s.Command[0]
+	case s.File != "":
+		return "the file " + s.File
+	}
+	return "the system's keyring"
+}
+
+// Fetch has read return the value of a key that is elsewhere, unless it was read before.
+func (k Key) Fetch(read func(KeySource) (string, error)) error {
+	if !k.From.Elsewhere() || k.Value.Reveal() != "" {
+		return nil
+	}
+	text, err := read(k.From)
+	text = strings.TrimSpace(text)
+	switch {
+	case err != nil:
+		return err
+	case text == "":
+		return errors.New("it is empty")
+	case strings.ContainsFunc(text, isControl):
+		return errors.New("it has several lines, or a control character; no key does")
+	}
+	k.Value.fill(text)
+	return nil
 }
 
 // Placeholder stands for a key in agents-exe.keys.example.
@@ -135,16 +184,24 @@ func (r *reader) keysFile(root *jsondoc.Node) []Key {
 }
 
 func (r *reader) key(entry *jsondoc.Node) (Key, bool) {
-	if !r.object(entry, "an object with id and value", fields{"id": nil, "value": nil, "hosts": nil}) {
+	if !r.object(entry, "an object with id and value", fields{"id": nil, "value": nil, "command": nil, "file": nil, "keyring": nil, "hosts": nil}) {
 		return Key{}, false
 	}
 	before := len(r.problems)
-	id, text := r.required(entry, "id"), r.required(entry, "value")
-	if strings.TrimSpace(text) != text || strings.ContainsFunc(text, isControl) {
-		v := entry.Member("value")
-		r.problem(v.Start, v.Path(), "it begins or ends with white space, or holds a control character; no key does")
+	key := Key{ID: r.required(entry, "id"), From: r.keySource(entry)}
+	if key.From.Elsewhere() {
+		key.Value = Secret{new(string)}
+		if v := entry.Member("value"); v != nil {
+			r.problem(v.Start, v.Path(), "the value is also in %s; want one of value, command, file and keyring", key.From)
+		}
+	} else {
+		text := r.required(entry, "value")
+		if strings.TrimSpace(text) != text || strings.ContainsFunc(text, isControl) {
+			v := entry.Member("value")
+			r.problem(v.Start, v.Path(), "it begins or ends with white space, or holds a control character; no key does")
+		}
+		key.Value = NewSecret(text)
 	}
-	key := Key{ID: id, Value: NewSecret(text)}
 	for _, host := range r.strings(entry.Member("hosts")) {
 		if host.Text() == "" || strings.ContainsAny(host.Text(), "/@ ") {
 			r.problem(host.Start, host.Path(), "want a host or host:port, such as api.example.com, without scheme and path")
@@ -156,6 +213,36 @@ func (r *reader) key(entry *jsondoc.Node) (Key, bool) {
 		r.problem(hosts.Start, hosts.Path(), "it is empty, so that the key could be sent nowhere; want a host, or no hosts at all")
 	}
 	return key, len(r.problems) == before
+}
+
+// keySource reads where the value of a key is, if it is elsewhere.
+func (r *reader) keySource(entry *jsondoc.Node) (s KeySource) {
+	command, file, ring := entry.Member("command"), entry.Member("file"), entry.Member("keyring")
+	for _, word := range r.strings(command) {
+		s.Command = append(s.Command, word.Text())
+	}
+	if r.is(file, "string") {
+		if s.File = file.Text(); !filepath.IsAbs(s.File) {
+			s.File = filepath.Join(filepath.Dir(r.path), s.File)
+		}
+	}
+	if ring != nil && ring.Kind() != "null" {
+		if s.Keyring = ring.Kind() == "boolean" && ring.Value == true; !s.Keyring {
+			r.problem(ring.Start, ring.Path(), "want true, or no keyring at all")
+		}
+	}
+	switch {
+	case command != nil && command.Kind() == "array" && (len(s.Command) == 0 || s.Command[0] == ""):
+		r.problem(command.Start, command.Path(), "it is empty; want a program and its arguments")
+	case file != nil && file.Kind() == "string" && file.Text() == "":
+		r.problem(file.Start, file.Path(), "it is empty; want a path")
+	case len(s.Command) > 0 && (s.File != "" || s.Keyring), s.File != "" && s.Keyring:
+		r.problem(entry.Start, entry.Path(), "want one of value, command, file and keyring")
+	}
+	if inProject := filepath.Base(r.path) == keysInProject; inProject && len(s.Command) > 0 {
+		r.problem(command.Start, command.Path(), "a file %s, which can come with a project, runs no commands; put the key into your own keys file", keysInProject)
+	}
+	return s
 }
 
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }

@@ -117,7 +117,7 @@ func TestReadKeysWarnsOfUnknownKeys(t *testing.T) {
 	}
 	want := []string{
 		`K:1:34: keys[0].host: unknown key; did you mean "hosts"?`,
-		`K:1:47: keys[0].comment: unknown key`,
+		`K:1:47: keys[0].comment: unknown key; did you mean "command"?`,
 		`K:1:65: default: unknown key`,
 	}
 	if diff := cmp.Diff(want, warnings); diff != "" {

@@ -23,6 +23,9 @@ func NewSecret(text string) Secret {
 	return Secret{&text}
 }
 
+// fill gives a Secret the text, which all copies of it then have.
+func (s Secret) fill(text string) { *s.text = text }
+
 // Reveal returns the text, for code that does not print it.
 func (s Secret) Reveal() string {
 	if s.text == nil {

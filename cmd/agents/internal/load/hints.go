@@ -20,6 +20,8 @@ func ProblemHint(p agentfile.Problem) string {
 	switch p.Code {
 	case agentfile.CodeKey:
 		return "add it with `agents keys set ID` or to the keys file that `agents paths` shows, or name another file with --api-keys"
+	case agentfile.CodeKeySource:
+		return "try its command by hand, or replace it with `agents keys set ID`"
 	case agentfile.CodeKeyEnv:
 		return "set the variable, or name a key of the keys file with apiKeyId"
 	case agentfile.CodeHost:
