@@ -29,7 +29,8 @@ func sessionCostCommand(p *program.Env) *cli.Command {
 		Description: `Prints a line for each agent of the tree: what it consumed itself and, in the column
 TREE, the cost including all agents below it. Lines such as "by fast" are the part of a line
 that another model of the agent (fallback) answered. Sessions that other processes stored for
-calls of the tree are included if they are in the same folder.`,
+calls of the tree are included if they are in the same folder. Lines below the table say
+which requests paid again for tokens that the server had cached before, and why.`,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON object, with exact costs", Destination: &asJSON}},
 		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
 			root, readErr := sessionCosts(sessions.Of(p, c), name)
@@ -121,7 +122,22 @@ func costTable(root *transcript.CostNode, room int) string {
 		}
 		b.WriteString(line + "\n")
 	}
+	b.WriteString(lostCaches(root, "cached before, and paid for again:\n"))
 	return b.String()
+}
+
+// lostCaches lists the cache losses of the tree, with a title.
+func lostCaches(n *transcript.CostNode, title string) (text string) {
+	for _, l := range n.CacheLosses {
+		text += title + "  " + program.OneLine(l.String(), 300) + "\n"
+		title = ""
+	}
+	for _, child := range n.Children {
+		if more := lostCaches(child, title); more != "" {
+			text, title = text+more, ""
+		}
+	}
+	return text
 }
 
 func costRow(name, ended string, f *transcript.Figures, tree string) []string {

@@ -74,6 +74,8 @@ type CostNode struct {
 	// Fallback is the part of the Figures that belongs to requests answered by each model in
 	// place of the agent's first.
 	Fallback map[string]*Figures `json:"fallback,omitempty"`
+	// CacheLosses are the requests for which the server no longer had the conversation.
+	CacheLosses []agent.CacheLoss `json:"cache_losses,omitempty"`
 	// Total are the figures of the node and of all nodes below it.
 	Total Figures `json:"total"`
 	// Children are the sessions that answer calls of this one, in the order in
@@ -97,6 +99,7 @@ type Costs struct {
 	byKey map[string]*CostNode // by the keys of calls
 	keys  []string
 
+	losses  agent.CacheLosses
 	sources int // counts what was added
 }
 
@@ -173,6 +176,9 @@ func (c *Costs) note(n *CostNode, e *agent.Event) {
 		}
 	case agent.EventEnd:
 		n.Status = e.Status
+	}
+	if loss := c.losses.Note(e); loss != nil {
+		n.CacheLosses = append(n.CacheLosses, *loss)
 	}
 	n.follow(e)
 }

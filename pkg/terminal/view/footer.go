@@ -33,6 +33,16 @@ func (t *Text) Footer(out *agent.Outcome, kept bool) {
 		turns = "1 turn"
 	}
 	parts = append(parts, seconds(out.Duration), turns, u.TokenText(), u.CostText())
+	if n := len(t.lost); n > 0 {
+		tokens := 0
+		for _, l := range t.lost {
+			tokens += l.Tokens
+		}
+		parts = append(parts, agent.Brief(tokens)+" paid again: "+flat(t.lost[0].Cause, maxNote, t.pen().more()))
+		if n > 1 {
+			parts[len(parts)-1] += fmt.Sprintf(" (and %d more)", n-1)
+		}
+	}
 	if kept {
 		parts = append(parts, "session "+out.Session)
 	}

@@ -8,6 +8,32 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
+// What a server had cached and no longer has is said in the last line, with the first cause.
+func TestFooterNamesLostCaches(t *testing.T) {
+	for more, want := range map[int]string{
+		0: "✓ 0.0 s · 1 turn · 2.6k in / 40 out · unpriced · 2.0k paid again: the tools changed (added x) · session S\n",
+		2: "✓ 0.0 s · 1 turn · 2.6k in / 40 out · unpriced · 6.0k paid again: the tools changed (added x) (and 2 more) · session S\n",
+	} {
+		var b strings.Builder
+		text := &Text{W: &b}
+		usage := func(cached int) *agent.Usage {
+			return &agent.Usage{Requests: 1, InputTokens: 2000, CachedTokens: cached}
+		}
+		text.Observe(agent.Event{Kind: agent.EventSetup, Digest: "1"})
+		text.Observe(agent.Event{Kind: agent.EventAnswer, Usage: usage(1900)})
+		text.Observe(agent.Event{Kind: agent.EventSetup, Digest: "2", Specs: []agent.ToolSpec{{Name: "\x1b[31mx"}}})
+		for range 1 + more {
+			text.Observe(agent.Event{Kind: agent.EventAnswer, Usage: usage(0)})
+		}
+		text.Close()
+		b.Reset()
+		text.Footer(&agent.Outcome{Status: agent.StatusOK, Turns: 1, Session: "S", Total: agent.TotalUsage{Usage: agent.Usage{Requests: 1, InputTokens: 2600, OutputTokens: 40}}}, true)
+		if b.String() != want {
+			t.Errorf("got %q, want %q", b.String(), want)
+		}
+	}
+}
+
 func TestFooter(t *testing.T) {
 	usage := agent.Usage{Requests: 5, InputTokens: 2600, CachedTokens: 1900, OutputTokens: 412, Cost: agent.Dollar * 6 / 1000, Priced: 5}
 	partly, none := usage, usage

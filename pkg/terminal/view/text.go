@@ -65,6 +65,8 @@ type Text struct {
 
 	mu     sync.Mutex
 	tree   Tree
+	caches agent.CacheLosses
+	lost   []agent.CacheLoss
 	cut    map[*Call]bool  // calls that ended because of an interruption
 	asks   map[string]bool // keys of running calls that ask the person something
 	open   []string        // the end of the answer, which still changes
@@ -97,6 +99,9 @@ func (t *Text) Observe(e agent.Event) {
 	}
 	t.tree.Brief = true
 	e.Time = t.now()
+	if loss := t.caches.Note(&e); loss != nil {
+		t.lost = append(t.lost, *loss)
+	}
 	switch e.Kind {
 	case agent.EventCallStarted:
 		t.tree.Apply(e)
