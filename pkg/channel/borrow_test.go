@@ -405,3 +405,33 @@ func TestAHolderLendsAModel(t *testing.T) {
 	}
 	feed.Close()
 }
+
+// The time from the request of a borrower until it shows the first piece, and for each further one.
+func BenchmarkLentModel(b *testing.B) {
+	for depth := 1; depth <= 3; depth++ {
+		for _, pieces := range []int{1, 1000} {
+			b.Run(fmt.Sprintf("depth %d, %d pieces", depth, pieces), func(b *testing.B) {
+				var took time.Duration
+				for b.Loop() {
+					r := chain(depth, &lentModel{pieces: pieces}, nil)
+					var asked time.Time
+					n := 0
+					r.Observe = func(e agent.Event) {
+						switch {
+						case e.Kind == agent.EventRequest:
+							asked = time.Now()
+						case e.Kind == agent.EventText:
+							if n++; n == pieces {
+								took += time.Since(asked)
+							}
+						}
+					}
+					if _, err := r.Run(b.Context(), agent.UserText("go")); err != nil || n != pieces {
+						b.Fatal(err, n)
+					}
+				}
+				b.ReportMetric(float64(took.Microseconds())/float64(b.N)/float64(pieces), "µs/piece")
+			})
+		}
+	}
+}
