@@ -51,7 +51,7 @@ func withoutCommand(ctx context.Context, p *program.Env, write func() error) err
 	}
 	err := chat.Run(ctx, p, chat.Options{}, nil)
 	asker := ask.Terminal(p, false)
-	if !errors.Is(err, load.ErrNoAgent) || asker == nil || program.Taken(load.UsualFile) {
+	if !errors.Is(err, load.ErrNoAgent) || asker == nil || load.Here().Found {
 		return err
 	}
 	fmt.Fprintln(p.Err, "There is no agent in this folder. `agents init` writes one.")

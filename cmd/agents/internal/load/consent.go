@@ -51,7 +51,7 @@ func Consent(ctx context.Context, p *program.Env) error {
 // KeepAll stores that the person trusts all of found. With folder, later changes of the person
 // in the folders of these files, and of the agent file here, are trusted too.
 func KeepAll(p *program.Env, found []*Trust, folder bool) error {
-	if here := Trusted(p, UsualFile); folder && here != nil && len(found) == 0 {
+	if here := Trusted(p, Here().Path); folder && here != nil && len(found) == 0 {
 		found = []*Trust{here}
 	}
 	for _, t := range found {
@@ -95,10 +95,13 @@ func Untrusted(p *program.Env) (found []*Trust, text string, err error) {
 		add(cfg, aboutConfig(c))
 	}
 	files := c.AgentFiles
-	if usual, err := filepath.Abs(UsualFile); err == nil && !slices.ContainsFunc(files, func(f config.AgentFile) bool { return f.Named }) && agentfile.IsAgentFile(usual) {
-		files = append(files, config.AgentFile{Place: config.Place{Path: usual}, Discovered: true})
+	if here := Here(); !slices.ContainsFunc(files, func(f config.AgentFile) bool { return f.Named }) && agentfile.IsAgentFile(here.Path) {
+		files = append(files, here)
 	}
 	for _, f := range files {
+		if err := ambiguous(f); err != nil {
+			return nil, "", err
+		}
 		if f.Discovered || len(p.Global.AgentFiles) > 0 {
 			tree, now := SurveyFile(p, f.Path)
 			add(now, aboutTree(tree, now))
