@@ -1,7 +1,6 @@
 package prompt
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"strings"
@@ -12,6 +11,20 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 )
+
+// notes are what is written, and when.
+type notes chan struct {
+	text string
+	at   time.Time
+}
+
+func (n notes) Write(p []byte) (int, error) {
+	n <- struct {
+		text string
+		at   time.Time
+	}{string(p), time.Now()}
+	return len(p), nil
+}
 
 // A prompt of words does not wait for ever for standard input that is open and silent.
 func TestSilentInput(t *testing.T) {
@@ -26,20 +39,13 @@ func TestSilentInput(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				in, open := io.Pipe()
 				defer open.Close()
-				var said bytes.Buffer
-				p := &program.Env{In: in, Err: &said, Controlling: tt.controlling, Getenv: func(string) string { return "" }}
 				began := time.Now()
-				time.AfterFunc(tt.noted-1, func() {
-					if said.Len() > 0 {
-						t.Errorf("before %s there is the note %q", tt.noted, &said)
-					}
-				})
-				time.AfterFunc(tt.noted+1, func() {
-					if said.String() != "note: reading standard input\n" {
-						t.Errorf("after %s stderr has %q", tt.noted, &said)
-					}
-				})
+				said := make(notes, 1)
+				p := &program.Env{In: in, Err: said, Controlling: tt.controlling, Getenv: func(string) string { return "" }}
 				_, err := Script{{kind: "words", text: "hello"}}.Render(t.Context(), p)
+				if n := <-said; n.text != "note: reading standard input\n" || n.at.Sub(began) != tt.noted {
+					t.Errorf("after %s stderr has %q, want a note after %s", n.at.Sub(began), n.text, tt.noted)
+				}
 				e, ok := errors.AsType[*failure.Error](err)
 				if !ok || time.Since(began) != maxSilence || !strings.Contains(e.Hint, "</dev/null") || !strings.Contains(e.Hint, "--prompt") {
 					t.Errorf("after %s: %v, hint %+v", time.Since(began), err, e)
