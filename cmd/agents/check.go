@@ -22,7 +22,7 @@ import (
 )
 
 func checkCommand(p *program.Env) *cli.Command {
-	f := &checkFlags{}
+	f := &checkFlags{shown: map[agentfile.Problem]bool{}}
 	return &cli.Command{
 		Description: `Checks all agents that are found, or those named with --agent-file, with all agents
 below them. Problems go to stderr, a summary to stdout. The exit code is 2 if there
@@ -50,6 +50,7 @@ type checkFlags struct {
 	effective bool
 	noStart   bool
 	rights    load.Rights
+	shown     map[agentfile.Problem]bool // agents may have files in common
 }
 
 func check(ctx context.Context, p *program.Env, f *checkFlags) error {
@@ -96,10 +97,12 @@ func checkFile(ctx context.Context, p *program.Env, c *config.Config, file strin
 	}
 	defer l.Close()
 	f.connect(ctx, p, l.Tree)
-	for i, problem := range l.Problems {
+	fresh := slices.DeleteFunc(slices.Clone(l.Problems), func(problem agentfile.Problem) bool { return f.shown[problem] })
+	for i, problem := range fresh {
+		f.shown[problem] = true
 		fmt.Fprintf(p.Err, "%s: %s\n", problem.Severity, termtext.Clean(problem.String()))
 		// If several problems have the same hint, it is printed after the last.
-		last := i+1 == len(l.Problems) || l.Problems[i+1].Code != problem.Code || l.Problems[i+1].Schema != problem.Schema
+		last := i+1 == len(fresh) || fresh[i+1].Code != problem.Code || fresh[i+1].Schema != problem.Schema
 		if hint := load.ProblemHint(problem); hint != "" && last {
 			fmt.Fprintf(p.Err, "  hint: %s\n", hint)
 		}

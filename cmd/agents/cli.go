@@ -24,11 +24,10 @@ func cliCommand(p *program.Env) *cli.Command {
 		Description: `A conversation is one session, and each message that you type is a run of it. /help
 lists the commands; @FILE includes a file, !COMMAND the output of a shell command.
 Ctrl-C stops a run and keeps the conversation; Ctrl-D leaves (see agents help chat). It is
-the terminal interface of agents tui without the tree of agents, which Ctrl-G shows.
+the terminal interface of agents tui without the rows of agents, which Ctrl-G shows.
 
-With --plain, or if standard input, output or error is not a terminal, each line of
-standard input is a message, a \ at its end continues it, and answers go to standard
-output. Text from a pipe can neither include files nor run shell commands. The exit code
+With --plain, without a terminal, or without agents-tui, each line of standard input is a
+message, a \ at its end continues it, and answers go to standard output. Text from a pipe can neither include files nor run shell commands. The exit code
 is that of the last run.`,
 		Flags: append(o.Flags.Flags(),
 			command.CompatNamesFlag(&p.Global),
@@ -52,7 +51,7 @@ func withoutCommand(ctx context.Context, p *program.Env, write func() error) err
 	}
 	err := chat.Run(ctx, p, chat.Options{}, nil)
 	asker := ask.Terminal(p, false)
-	if !errors.Is(err, load.ErrNoAgent) || asker == nil || program.Taken(load.UsualFile) {
+	if !errors.Is(err, load.ErrNoAgent) || asker == nil || load.Here().Found {
 		return err
 	}
 	fmt.Fprintln(p.Err, "There is no agent in this folder. `agents init` writes one.")

@@ -39,9 +39,12 @@ func root(p *program.Env, words ...string) *cli.Command {
 	_ = c.Walk(func(c *cli.Command) error {
 		c.OnUsageError = command.UsageError
 		c.DisableSliceFlagSeparator = true
-		if len(c.Commands) == 0 { // --help behind an argument, which is no topic of the help
-			c.CommandNotFound = func(ctx context.Context, c *cli.Command, _ string) {
-				_ = cli.ShowCommandHelp(ctx, c.Lineage()[1], c.Name)
+		// --help after an argument that is not a command.
+		c.CommandNotFound = func(ctx context.Context, c *cli.Command, _ string) {
+			if above := c.Lineage()[1:]; len(above) > 0 {
+				_ = cli.ShowCommandHelp(ctx, above[0], c.Name)
+			} else {
+				_ = cli.ShowRootCommandHelp(c)
 			}
 		}
 		return nil

@@ -29,7 +29,7 @@ func completionCommand(p *program.Env) *cli.Command {
 		ArgsUsage: "bash|zsh|fish",
 		Description: `In ~/.bashrc: source <(agents completion bash)
 
-In ~/.zshrc, behind compinit: source <(agents completion zsh)
+In ~/.zshrc, after compinit: source <(agents completion zsh)
 
 For fish, once: agents completion fish >~/.config/fish/completions/agents.fish`,
 		Action: command.WithArgument("the shell", func(_ context.Context, c *cli.Command, shell string) error {

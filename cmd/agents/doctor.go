@@ -203,8 +203,8 @@ func (d *doctor) agents(ctx context.Context, c *config.Config) []modelServer {
 	}
 	if len(files) == 0 {
 		next := "`agents init` writes one for this folder, `agents init --global` one for all"
-		if program.Taken(load.UsualFile) {
-			next = "`agents trust` shows what " + load.UsualFile + " runs, and asks whether to use it here"
+		if here := load.Here(); here.Found {
+			next = "`agents trust` shows what " + program.Shown(here.Path) + " runs, and asks whether to use it here"
 		}
 		d.add(warning, "agent", next, "no agent was found here")
 	}

@@ -159,7 +159,7 @@ func initRunFlags(p *program.Env, f *initFlags, file, slug string, own bool) str
 
 // initNames are the agent file to write and the agent's slug.
 func initNames(p *program.Env, f *initFlags) (file, slug string, err error) {
-	file = load.UsualFile
+	file = program.Shown(load.Here().Path)
 	switch names := p.Global.AgentFiles; {
 	case len(names) > 1:
 		return "", "", failure.Usage("", "--agent-file: init writes one agent, and %d files are named", len(names))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
@@ -31,7 +32,11 @@ in place of this process, with its standard input and environment. It is what a
 		},
 		StopOnNthArg: &folder, // the tool's arguments are not ours
 		Action: func(ctx context.Context, c *cli.Command) error {
-			return load.Noted(ctx, p, func() error { return toolbox(ctx, p, c.Args().Slice(), filter) })
+			args := c.Args().Slice()
+			if ours := args[:min(3, len(args))]; slices.Contains(ours, "--help") || slices.Contains(ours, "-h") {
+				return cli.ShowCommandHelp(ctx, c.Lineage()[1], c.Name)
+			}
+			return load.Noted(ctx, p, func() error { return toolbox(ctx, p, args, filter) })
 		},
 	}
 }

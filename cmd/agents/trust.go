@@ -20,8 +20,8 @@ func trustCommand(p *program.Env) *cli.Command {
 	var list, yes, folder bool
 	var remove string
 	return &cli.Command{
-		Description: `Files that no flag names may come from somebody else: a cfg file, or an agent.json in
-the working directory. They are used only after you trust them. What you change in a
+		Description: `Files that no flag names may come from somebody else: a cfg file, or an agent.json
+or agent.yaml in the working directory. They are used only after you trust them. What you change in a
 folder that you trust with --folder, or that init wrote, stays trusted. This command shows
 which files decide what runs and what has changed since they were trusted, and asks.
 It executes none of them. With --agent-file it is about that file, which needs trust

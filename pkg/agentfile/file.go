@@ -89,6 +89,9 @@ func readFile(path, slug string, unusable Severity, valid cachefile.Dir, take fu
 	if problems := f.repeated(docs, unusable); problems != nil {
 		return nil, problems
 	}
+	if root := f.doc.Root; root.Kind() == "object" && root.Member("tag") == nil && root.Member("contents") == nil {
+		return nil, []Problem{f.problem(unusable, CodeSchema, "", "this is not an agent file: want the keys tag, %q, and contents", Tag)}
+	}
 	problems, ok := f.check(valid, unusable, f.doc.Raw(f.doc.Root))
 	f.readKeys()
 	f.Spec, err = decode(f.keys)

@@ -154,7 +154,7 @@ type Tree struct {
 	// Nodes are all agents of the tree, Root's first, in the order in which
 	// they were found. An agent that is reached twice appears once.
 	Nodes []*Node
-	// Problems are sorted, worst first.
+	// Problems are sorted, worst first, without repetitions.
 	Problems []Problem
 
 	secrets []config.Secret // of a type that does not print them
@@ -258,7 +258,7 @@ func (l *loader) load(ctx context.Context, path string) (*Tree, error) {
 		return l.tree, err
 	}
 	l.build(ctx)
-	sortProblems(l.tree.Problems)
+	l.tree.sortProblems()
 	if ctx.Err() != nil {
 		return l.tree, context.Cause(ctx)
 	}

@@ -46,7 +46,7 @@ func (l *loader) compare(path string) error {
 		return nil
 	}
 	if err := loadError(l.tree.Problems); err != nil && !l.refused {
-		sortProblems(l.tree.Problems)
+		l.tree.sortProblems()
 		l.tree.Root = nil
 		return err
 	}

@@ -390,7 +390,7 @@ func (t *Tree) Connect(ctx context.Context) {
 // FitTools reports the known tools whose schemas the servers of their models refuse. Connect
 // does so too.
 func (t *Tree) FitTools() {
-	defer func() { sortProblems(t.Problems) }()
+	defer func() { t.sortProblems() }()
 	for _, n := range t.Nodes {
 		fitter, ok := agent.As[agent.ToolFitter](n.Agent.Provider)
 		if !ok {

@@ -140,18 +140,16 @@ func loadError(problems []Problem) error {
 	return &LoadError{fatal}
 }
 
-// sortProblems orders problems by severity, file and place.
-func sortProblems(list []Problem) {
-	slices.SortStableFunc(list, func(a, b Problem) int {
-		if a.Severity != b.Severity {
-			return int(a.Severity - b.Severity)
-		}
-		if c := strings.Compare(a.File, b.File); c != 0 {
-			return c
-		}
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Col - b.Col
+// sortProblems orders the problems by severity, file and place. One that several agents have
+// with the same file, such as a tool, is kept once.
+func (t *Tree) sortProblems() {
+	seen := map[Problem]bool{}
+	t.Problems = slices.DeleteFunc(t.Problems, func(p Problem) bool {
+		again := seen[p]
+		seen[p] = true
+		return again
+	})
+	slices.SortStableFunc(t.Problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), strings.Compare(a.File, b.File), a.Line-b.Line, a.Col-b.Col)
 	})
 }

@@ -113,6 +113,9 @@ type AgentFile struct {
 	// Discovered means that a cfg file or the working directory led to it: no flag, no
 	// variable and not the user's own configuration.
 	Discovered bool `json:"discovered"`
+	// Other is a second agent file of the folder, by another of the names of AgentIn: which of
+	// them is meant is not known.
+	Other string `json:"-"`
 }
 
 // A Config is what is in effect.
@@ -227,21 +230,32 @@ func (c *Config) findAgentFiles() {
 	}
 }
 
-// agentInFolder are the names of the agent file of a folder that is named: the first that
-// is there counts.
-func agentInFolder() []string { return []string{"agent.json", "agent.yaml", "agent.yml"} }
+// AgentIn returns the agent file of a folder: agent.json, agent.yaml or agent.yml, or
+// agent.json if there is none.
+func AgentIn(dir, why string) AgentFile {
+	f := AgentFile{Place: place(filepath.Join(dir, "agent.json"), why), Named: true}
+	for _, name := range []string{"agent.yaml", "agent.yml"} {
+		switch p := place(filepath.Join(dir, name), why); {
+		case !p.Found:
+		case f.Found:
+			f.Other = p.Path
+			return f
+		default:
+			f.Place = p
+		}
+	}
+	return f
+}
 
 // addFile adds an agent file, also of a folder that is named.
 func (c *Config) addFile(path, why string, named bool) {
+	f := AgentFile{Place: place(path, why), Named: named}
 	if named && folder(path, why).Found {
-		names := agentInFolder()
-		i := slices.IndexFunc(names, func(name string) bool { _, err := os.Stat(filepath.Join(path, name)); return err == nil })
-		path = filepath.Join(path, names[max(i, 0)])
+		f = AgentIn(path, why)
 	}
-	if slices.ContainsFunc(c.AgentFiles, func(a AgentFile) bool { return a.Path == path }) {
-		return
+	if !slices.ContainsFunc(c.AgentFiles, func(a AgentFile) bool { return a.Path == f.Path }) {
+		c.AgentFiles = append(c.AgentFiles, f)
 	}
-	c.AgentFiles = append(c.AgentFiles, AgentFile{Place: place(path, why), Named: named})
 }
 
 // addFolder adds the JSON and YAML files of a folder, sorted by name, and reports whether

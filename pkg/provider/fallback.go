@@ -12,10 +12,10 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// A Model is one of those of a Fallback.
+// A Model is one of the models that a Fallback asks in turn.
 type Model struct {
-	// Name tells it from the others. Model is what its server calls it, and Flavor the kind
-	// of that server.
+	// Name is unique in the Fallback. Model is the server's name for the model, and Flavor
+	// the kind of server.
 	Name, Model, Flavor string
 	agent.Provider
 }

@@ -274,8 +274,8 @@ func (r *run) reserveRequest(ctx context.Context, step agent.Step) (settle func(
 			n.account.note(usage)
 			unpriced = unpriced || usage.Unpriced() > 0 && usage.Cost == 0 && n.account.limit[amountUSD] != unlimited
 		}
-		model := cmp.Or(r.session.Fallback, r.agent.Model)
-		if unpriced && !t.unpriced[model] {
+		model, _ := r.model(r.session.Fallback)
+		if model = cmp.Or(model, r.session.Fallback); unpriced && !t.unpriced[model] {
 			if t.unpriced == nil {
 				t.unpriced = map[string]bool{}
 			}

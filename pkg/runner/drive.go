@@ -289,11 +289,16 @@ func (r *run) ask(ctx context.Context, step agent.Step) error {
 //
 //go:noinline
 func (r *run) asking(req *agent.Request) {
-	model, flavor := r.agent.Model, r.agent.Flavor
-	if of, ok := agent.As[agent.Chooser](r.agent.Provider); ok {
-		model, flavor = of.Choice(req.Fallback)
-	}
+	model, flavor := r.model(req.Fallback)
 	r.observe(agent.Event{Kind: agent.EventRequest, Turn: req.Turn, Tools: len(req.Tools), Model: model, Flavor: flavor, Fallback: req.Fallback, Summary: req.Summary})
+}
+
+// model returns the model that a request with this Fallback asks first, and its flavor.
+func (r *run) model(fallback string) (model, flavor string) {
+	if of, ok := agent.As[agent.Chooser](r.agent.Provider); ok {
+		return of.Choice(fallback)
+	}
+	return r.agent.Model, r.agent.Flavor
 }
 
 func (r *run) answered(ctx context.Context, step agent.Step, resp *agent.Response, usage agent.Usage, err error, start time.Time) error {

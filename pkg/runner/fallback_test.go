@@ -114,7 +114,7 @@ func TestABudgetNamesTheModelWithoutAPrice(t *testing.T) {
 			warning = e.Text
 		}
 	}}
-	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil || warning != "budget usd cannot be enforced for model fast: its price is unknown" {
+	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil || warning != "budget usd cannot be enforced for model m2: its price is unknown" {
 		t.Errorf("%v, warning %q", err, warning)
 	}
 }

@@ -145,6 +145,8 @@ func (c *client) session(w http.ResponseWriter, r *http.Request) {
 		_ = out.Flush() // a client that is gone reads nothing
 	case errors.Is(err, fs.ErrNotExist):
 		refuse(w, &Error{Status: http.StatusNotFound, Text: err.Error()})
+	case format == "html" && out.Buffered() == 0: // nothing was written: a page ends with text
+		refuse(w, &Error{Status: http.StatusInternalServerError, Text: "the session cannot be read: " + err.Error()})
 	default: // a damaged session has what can be read, and the page says what cannot
 		if format != "html" {
 			_ = json.NewEncoder(out).Encode(agent.Event{Kind: agent.EventWarning, Time: time.Now(), Text: "The session cannot be read completely: " + err.Error()})

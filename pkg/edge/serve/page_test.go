@@ -1,6 +1,9 @@
 package serve_test
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -48,6 +51,30 @@ func TestLinkIsForOneSignInWithinAMinute(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// A session that cannot be read at all is no empty page; what could be read is shown.
+func TestUnreadableSession(t *testing.T) {
+	for name, c := range map[string]struct {
+		query, written, want string
+		status               int
+	}{
+		"page":           {"?format=html", "", `"message":"the session cannot be read: it is damaged"`, 500},
+		"part of a page": {"?format=html", "<p>what is left", "<p>what is left", 200},
+		"events":         {"", "", "The session cannot be read completely: it is damaged", 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve.New(serve.Options{Host: &host{agents: map[string]agent.Provider{}}, Sessions: serve.Sessions{
+				List: func(context.Context, []string) ([]serve.Listed, error) { return nil, nil },
+				Export: func(_ context.Context, w io.Writer, _, _ string) error {
+					_, _ = io.WriteString(w, c.written)
+					return errors.New("it is damaged")
+				}}})
+			if w := ask(s, "GET", "/v1/sessions/x"+c.query, "localhost", ""); w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+				t.Errorf("status %d, %s", w.Code, w.Body)
+			}
 		})
 	}
 }

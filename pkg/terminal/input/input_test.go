@@ -35,7 +35,7 @@ func TestMessageIncludesFiles(t *testing.T) {
 		"quoted":      {text: `@"with space.txt" and more`, want: []agent.Part{agent.Text(`@"with space.txt" and more` + file("with space.txt", "spaced"))}},
 		"media":       {text: "@p.png", want: []agent.Part{agent.Text("@p.png"), {Kind: agent.PartMedia, MIME: "image/png", Data: []byte(png), Name: "p.png"}}},
 		"too long":    {text: "@long.txt", error: "long.txt: the file is longer than 1048576 bytes"},
-		"other bytes": {text: "@data.bin", error: "models take images, PDF, audio and video"},
+		"other bytes": {text: "@data.bin", error: "models accept images, PDF, audio and video"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := Message(c.text, nil)

@@ -128,7 +128,7 @@ func Attachment(path, mime string, data []byte) (agent.Part, error) {
 	}
 	major, _, _ := strings.Cut(mime, "/")
 	if major != "image" && major != "audio" && major != "video" && mime != "application/pdf" {
-		return agent.Part{}, fmt.Errorf("models take images, PDF, audio and video, not %s; a text belongs into the prompt with --file", mime)
+		return agent.Part{}, fmt.Errorf("models accept images, PDF, audio and video, not %s; add text to the prompt with --file", mime)
 	}
 	return agent.Part{Kind: agent.PartMedia, MIME: mime, Data: data, Name: filepath.Base(path)}, nil
 }

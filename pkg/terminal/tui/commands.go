@@ -255,7 +255,7 @@ func (m *model) toolsText(t *talk) tea.Cmd {
 // lists those that have a price.
 func (m *model) chooseModel(t *talk, name string) tea.Cmd {
 	if m.o.URL != "" || t.server != nil {
-		m.say("", errors.New("the models are those of that server, which this program has not started"))
+		m.say("", errors.New("/model is not available here: the server was not started by this program"))
 		return nil
 	}
 	if name == "" {

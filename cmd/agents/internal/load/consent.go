@@ -16,13 +16,13 @@ import (
 	"github.com/agents-exe/agents/pkg/config"
 )
 
-// A distrust is an error of files that a person has not trusted, or not as they are now.
+// A distrust is an error about files that are not trusted, or have changed since they were.
 type distrust struct{ error }
 
 func (d distrust) Unwrap() error { return d.error }
 
-// asked asks the person at the terminal about what err does not let run, and reports whether
-// it may now.
+// asked asks the person at the terminal to trust the files that err is about, and reports
+// whether they are trusted now.
 func asked(ctx context.Context, p *program.Env, err error) bool {
 	if _, ok := errors.AsType[distrust](err); !ok || p.Agree == nil || p.Getenv(EnvTrust) != "" {
 		return false
@@ -35,8 +35,8 @@ func asked(ctx context.Context, p *program.Env, err error) bool {
 	return failed == nil && agreed && KeepAll(p, found, false) == nil
 }
 
-// Consent asks the person at the terminal about the files found here that are not trusted as
-// they are, for another program that loads them. Its error is that they may not run.
+// Consent asks the person at the terminal to trust the files found here, before another
+// program loads them. It returns an error only if they remain untrusted.
 func Consent(ctx context.Context, p *program.Env) error {
 	c, err := Config(p)
 	if err == nil {
@@ -48,10 +48,10 @@ func Consent(ctx context.Context, p *program.Env) error {
 	return err
 }
 
-// KeepAll stores that the person trusts all of found. folder makes their folders those of this
-// person, and that of the agent file here too.
+// KeepAll stores that the person trusts all of found. With folder, later changes of the person
+// in the folders of these files, and of the agent file here, are trusted too.
 func KeepAll(p *program.Env, found []*Trust, folder bool) error {
-	if here := Trusted(p, UsualFile); folder && here != nil && len(found) == 0 {
+	if here := Trusted(p, Here().Path); folder && here != nil && len(found) == 0 {
 		found = []*Trust{here}
 	}
 	for _, t := range found {
@@ -95,10 +95,13 @@ func Untrusted(p *program.Env) (found []*Trust, text string, err error) {
 		add(cfg, aboutConfig(c))
 	}
 	files := c.AgentFiles
-	if usual, err := filepath.Abs(UsualFile); err == nil && !slices.ContainsFunc(files, func(f config.AgentFile) bool { return f.Named }) && agentfile.IsAgentFile(usual) {
-		files = append(files, config.AgentFile{Place: config.Place{Path: usual}, Discovered: true})
+	if here := Here(); !slices.ContainsFunc(files, func(f config.AgentFile) bool { return f.Named }) && agentfile.IsAgentFile(here.Path) {
+		files = append(files, here)
 	}
 	for _, f := range files {
+		if err := ambiguous(f); err != nil {
+			return nil, "", err
+		}
 		if f.Discovered || len(p.Global.AgentFiles) > 0 {
 			tree, now := SurveyFile(p, f.Path)
 			add(now, aboutTree(tree, now))

@@ -297,9 +297,25 @@ func loadError(file string, e *agentfile.LoadError) error {
 	return fmt.Errorf("load agent %s: %d problems:%s", file, len(e.Problems), b.String())
 }
 
-// UsualFile is the name that init gives an agent file. The one in the working directory
-// is only used if it is named or trusted, because a stranger may have written it.
+// UsualFile is the name that init gives an agent file.
 const UsualFile = "agent.json"
+
+// Here returns the agent file of the working directory, found or not. It is only used if it
+// is named or trusted, because a stranger may have written it.
+func Here() config.AgentFile {
+	dir, _ := os.Getwd() // without one nothing is found
+	f := config.AgentIn(dir, "trusted in the working directory")
+	f.Discovered = true
+	return f
+}
+
+// ambiguous returns an error if a folder has two agent files.
+func ambiguous(f config.AgentFile) error {
+	if f.Other == "" {
+		return nil
+	}
+	return failure.NothingRan(fmt.Errorf("two agent files in one folder: %s and %s", program.Shown(f.Path), program.Shown(f.Other)), "name one of them with --agent-file, or remove one")
+}
 
 // ErrNoAgent is that no agent file was named or found.
 var ErrNoAgent = errors.New("no agent file found")
@@ -314,8 +330,11 @@ func Choose(p *program.Env, c *config.Config, suggested string) (string, error) 
 		hint := "`agents init` writes one, --agent-file names one, `agents paths` shows where one was looked for"
 		if suggested != "" {
 			hint = "the session is of " + suggested + "; name it with --agent-file if you trust it"
-		} else if info, err := os.Stat(UsualFile); err == nil && info.Mode().IsRegular() {
-			hint = UsualFile + " in this folder is used only if it is named (--agent-file " + UsualFile + ") or trusted: " + trustHint(p)
+		} else if here := Here(); here.Other != "" {
+			return "", ambiguous(here)
+		} else if here.Found {
+			name := program.Shown(here.Path)
+			hint = name + " in this folder is used only if it is named (--agent-file " + name + ") or trusted: " + trustHint(p)
 		}
 		return "", failure.NothingRan(ErrNoAgent, hint)
 	case len(files) == 1 && p.Global.Agent == "":

@@ -353,9 +353,12 @@ func (t *Trust) addRest(was *Trust) {
 	}
 }
 
-// CheckRoot returns an error if f needs trust and its own contents were not trusted. It
-// is not interpreted.
+// CheckRoot returns an error if f is ambiguous, or needs trust and its own contents were not
+// trusted. It is not interpreted.
 func CheckRoot(p *program.Env, f config.AgentFile) error {
+	if err := ambiguous(f); err != nil {
+		return err
+	}
 	strict, err := strictTrust(p)
 	if err != nil || !strict && !f.Discovered || !f.Found {
 		return err
@@ -405,10 +408,7 @@ func addOwn(p *program.Env, c *config.Config) {
 	if slices.ContainsFunc(c.AgentFiles, func(f config.AgentFile) bool { return f.Named }) {
 		return
 	}
-	path, err := filepath.Abs(UsualFile)
-	if err != nil || Trusted(p, path) == nil {
-		return
+	if f := Here(); f.Found && (Trusted(p, f.Path) != nil || f.Other != "" && Trusted(p, f.Other) != nil) {
+		c.AgentFiles = []config.AgentFile{f}
 	}
-	own := config.AgentFile{Place: config.Place{Path: path, Why: "trusted in the working directory", Found: true}, Named: true, Discovered: true}
-	c.AgentFiles = []config.AgentFile{own}
 }

@@ -104,7 +104,7 @@ func (s Script) Unread(p *program.Env) bool {
 // Render puts the prompt together. Without items it is all of stdin.
 func (s Script) Render(ctx context.Context, p *program.Env) (string, error) {
 	var b strings.Builder
-	stdin := &once{p: p}
+	stdin := &once{p: p, in: p.In, notice: time.Second}
 	if len(s) == 0 {
 		text, err := stdin.read(ctx)
 		if err != nil {
@@ -125,6 +125,10 @@ func (s Script) Render(ctx context.Context, p *program.Env) (string, error) {
 	}
 	if !s.reads() && s[0].kind == "words" && !p.InTerm {
 		text, err := stdin.piped(ctx)
+		if err == errSilent {
+			return "", failure.NothingRan(fmt.Errorf("read standard input: it is open, and nothing came for %s", maxSilence),
+				"with `</dev/null`, or --prompt in place of the words, it is not read; --file - waits without a limit")
+		}
 		if err != nil {
 			return "", failure.NotRead(ctx, "read standard input", err)
 		}
@@ -219,8 +223,10 @@ func (l *limited) Write(p []byte) (int, error) {
 
 // once is standard input, which can be read once.
 type once struct {
-	p    *program.Env
-	done bool
+	p      *program.Env
+	in     io.Reader
+	notice time.Duration // until announce prints a note, unless at a terminal
+	done   bool
 }
 
 func (o *once) read(ctx context.Context) (string, error) {
@@ -229,27 +235,42 @@ func (o *once) read(ctx context.Context) (string, error) {
 	}
 	o.done = true
 	defer o.announce().Stop()
-	data, err := program.Await(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(o.p.In, maxPrompt+1)) })
+	data, err := program.Await(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(o.in, maxPrompt+1)) })
 	if err != nil {
 		return "", err
 	}
 	return promptText(data)
 }
 
-// announce prints that standard input is read: at a terminal at once, otherwise after a
-// second.
+// announce prints that standard input is read: at a terminal at once, otherwise after
+// o.notice.
 func (o *once) announce() *time.Timer {
 	if o.p.InTerm {
 		o.p.Note("type the prompt; Ctrl-D on a new line ends it")
 		return time.NewTimer(0)
 	}
-	return time.AfterFunc(time.Second, func() { o.p.Note("reading standard input") })
+	return time.AfterFunc(o.notice, func() { o.p.Note("reading standard input") })
 }
 
+// maxSilence limits how long a prompt of words waits for the first byte of standard input,
+// which a service manager, for example, may have left open.
+const maxSilence = time.Minute
+
+var errSilent = errors.New("nothing came")
+
 // piped reads the input that is piped to a prompt of words. The standard input of a tool
-// may stay open, so a run below a tool only reads what has arrived.
+// may stay open, so a run below a tool only reads what has arrived. If no person can look why
+// nothing happens, the note comes almost at once.
 func (o *once) piped(ctx context.Context) (string, error) {
 	if o.p.Getenv(process.MarkVariable) == "" {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		silence := time.AfterFunc(maxSilence, func() { cancel(errSilent) })
+		defer silence.Stop()
+		o.in = heard{o.in, silence}
+		if o.p.Terminal() == "" {
+			o.notice = time.Second / 10
+		}
 		return o.read(ctx)
 	}
 	var data []byte
@@ -265,6 +286,20 @@ func (o *once) piped(ctx context.Context) (string, error) {
 		}
 	}
 	return promptText(data)
+}
+
+// heard is a reader whose first bytes stop a timer.
+type heard struct {
+	io.Reader
+	*time.Timer
+}
+
+func (h heard) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	if n > 0 {
+		h.Stop()
+	}
+	return n, err
 }
 
 // promptText is data that a person meant as text, read up to maxPrompt bytes and

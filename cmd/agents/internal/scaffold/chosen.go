@@ -63,8 +63,8 @@ func Chosen(p *program.Env, c *config.Config) (*agentfile.File, error) {
 			return nil, err
 		}
 		path = file
-	case load.Trusted(p, load.UsualFile) != nil:
-		path = load.UsualFile
+	case load.Trusted(p, load.Here().Path) != nil:
+		path = program.Shown(load.Here().Path)
 	default:
 		return nil, nil
 	}
