@@ -23,7 +23,7 @@ func keysSetCommand(p *program.Env) *cli.Command {
 		ArgsUsage: "ID",
 		Description: `The key is asked for at a terminal, without showing it, and read from standard input
 elsewhere. It goes into the keys file of your configuration folder, or into that of
---api-keys. A key of a known service, such as openai, is bound to the host of it.`,
+--api-keys. A key of a known service, such as openai or anthropic, is bound to its host.`,
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "host", Usage: "send the key only to `HOST`, or HOST:PORT; repeatable", Destination: &hosts},
 		},

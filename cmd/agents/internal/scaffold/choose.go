@@ -152,7 +152,7 @@ func namedModel(ctx context.Context, p *program.Env, f ModelFlags, plan *KeysPla
 			v = known
 		}
 	}
-	if err := nameKey(ctx, p, &m, u, v, cmp.Or(f.KeyID, v.keyID), plan, asker); err != nil {
+	if err := nameKey(ctx, p, &m, u, v, cmp.Or(f.KeyID, plan.keyID(v)), plan, asker); err != nil {
 		return m, err
 	}
 	m.Model = v.model
