@@ -46,11 +46,11 @@ type vendor struct {
 var vendors = []vendor{
 	{openai.OpenAI, "OpenAI", []string{"OPENAI_API_KEY"}, "openai", "gpt-5.6-luna"},
 	{openai.Mistral, "Mistral", []string{"MISTRAL_API_KEY"}, "mistral", "mistral-medium-latest"},
-	{openai.Kimi, "Kimi", []string{"MOONSHOT_API_KEY"}, "kimi", "kimi-k3"},
-	{openai.Anthropic, "Claude", []string{"ANTHROPIC_API_KEY"}, "claude", "claude-sonnet-5-5"},
+	{openai.Kimi, "Moonshot AI: Kimi", []string{"MOONSHOT_API_KEY"}, "kimi", "kimi-k3"},
+	{openai.Anthropic, "Anthropic: Claude", []string{"ANTHROPIC_API_KEY"}, "claude", "claude-sonnet-5-5"},
 	{openai.OpenRouter, "OpenRouter", []string{"OPENROUTER_API_KEY"}, "openrouter", "openrouter/auto"},
-	{openai.XAI, "xAI", []string{"XAI_API_KEY"}, "xai", "grok-4.5"},
-	{openai.Gemini, "Gemini", []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, "gemini", "gemini-3.6-flash"},
+	{openai.XAI, "xAI: Grok", []string{"XAI_API_KEY"}, "xai", "grok-4.5"},
+	{openai.Gemini, "Google: Gemini", []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, "gemini", "gemini-3.6-flash"},
 	{openai.DeepSeek, "DeepSeek", []string{"DEEPSEEK_API_KEY"}, "deepseek", "deepseek-flash"},
 }
 
@@ -118,7 +118,7 @@ func PlanKeys(p *program.Env, c *config.Config, agentFile string) (*KeysPlan, er
 
 // ScriptedChoice is the model that always works.
 func ScriptedChoice() ModelChoice {
-	return ModelChoice{Label: "a scripted demo: no model, no key, works offline", Flavor: agentfile.FlavorScripted}
+	return ModelChoice{Label: "a script: no model, no key, works offline", Flavor: agentfile.FlavorScripted}
 }
 
 // findModels finds the models that an agent could use here, the best guess first and
