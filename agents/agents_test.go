@@ -321,10 +321,9 @@ func TestAssistantWritesInItsFolderAlone(t *testing.T) {
 	}
 }
 
-func TestAssistantGoesOnWhereNobodyCanBeAsked(t *testing.T) {
-	needs(t, "python3")
-	one := map[string]int{"bash_ask_user": 1}
-	ask(t, "assistant", t.TempDir(), "Tidy up").check(t, `(?s)^That is not done:.*no terminal`, one, one)
+func TestAssistantRunsCommands(t *testing.T) {
+	ask(t, "assistant", t.TempDir(), "Run echo made; exit 3").check(t, `(?s)^That is not done:.*exit status 3\n.*made`,
+		map[string]int{"bash_bash": 1}, map[string]int{"bash_bash": 1})
 }
 
 // repository makes a git repository with two commits. A sub-folder holds the

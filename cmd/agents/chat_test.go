@@ -75,5 +75,5 @@ func TestWithoutAnAgentOneIsOffered(t *testing.T) {
 	s.Press("Enter")
 	s.Await(`(?s)^error: no agent file found\n.*^code 2$.*^write one\?`)
 	s.Press("Enter")
-	s.Await(`^What should the agent run on\?$`)
+	s.Await(`^Which agent\?$`)
 }

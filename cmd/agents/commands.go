@@ -75,7 +75,7 @@ func table() []entry {
 		{name: "doctor", usage: "check the whole setup, for you and for a bug report", build: doctorCommand},
 		{name: "paths", usage: "show which files and folders are in effect, and why", build: pathsCommand},
 		{name: "prices", usage: "list what models cost, with source and date", build: pricesCommand},
-		{name: "init", usage: "write a first agent: its file, a folder with a tool, a keys file", build: initCommand},
+		{name: "init", usage: "write a first agent: an assistant for this folder, or another", build: initCommand},
 		{name: "new", usage: "write the beginning of an agent or a tool, or the wrapper of an agent", below: []entry{
 			{name: "agent", usage: "write SLUG.json and its folder of tools, SLUG-tools", build: newAgentCommand},
 			{name: "tool", usage: "write a working tool for you to change", build: newToolCommand},

@@ -219,8 +219,8 @@ func (d *doctor) agents(ctx context.Context, c *config.Config) []modelServer {
 		d.tree(file, l)
 		for _, n := range l.Nodes {
 			for _, m := range n.Models() {
-				if m.ModelURL != "" {
-					servers[modelServer{m.Flavor, m.ModelURL}] = true
+				if at := m.ServerURL(); at != "" {
+					servers[modelServer{m.Flavor, at}] = true
 				}
 			}
 		}

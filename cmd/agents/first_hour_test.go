@@ -30,17 +30,17 @@ func TestFirstMinutes(t *testing.T) {
 	s.Await(`^\$ $|^\$$`)
 	s.Type("agents init")
 	s.Press("Enter")
-	s.Await(`^number \[1\]:`)
-	s.Press("2", "Enter") // another server
-	s.Await(`^What kind of server\?`)
-	s.Type("10") // openai-compatible
+	s.Await(`^Which agent\?(?s:.*)^number \[1\]:`)
+	s.Press("Enter") // the assistant
+	s.Await(`^Which model should it use\?(?s:.*)^number \[1\]:`)
+	s.Type("14") // another that speaks OpenAI's protocol
 	s.Press("Enter")
 	s.Await(`^Its base URL`)
 	s.Type("http://" + server + "/v1")
 	s.Press("Enter")
 	s.Await(`^write it\? yes or no \[yes\]:`)
 	s.Press("Enter")
-	s.Await(`^try: agents run.*\n\$$`)
+	s.Await(`^try: agents\n\$$`)
 
 	s.Type("agents new tool repeat")
 	s.Press("Enter")

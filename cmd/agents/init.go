@@ -15,13 +15,14 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/scaffold"
-	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 	"github.com/urfave/cli/v3"
 )
 
 type initFlags struct {
 	model  scaffold.ModelFlags
+	from   string
 	slug   string
 	yes    bool
 	edit   bool
@@ -31,17 +32,23 @@ type initFlags struct {
 func initCommand(p *program.Env) *cli.Command {
 	f := &initFlags{}
 	return &cli.Command{
-		Description: `Writes agent.json, or the file of --agent-file, and beside it tools/ and
-agents-exe.keys. Existing files are not overwritten.
+		Description: `Writes agent.json, or the file of --agent-file, with the tools of the agent in tools/.
+Existing files are not overwritten.
+
+The agent is an assistant: it reads, edits and searches the files of the folder in which it
+is started and runs commands there, in a sandbox, and asks before it changes something;
+where there is no terminal, that is denied without --yes. --from chooses another agent.
+
+Its model is what init finds here: a key in the keys file or the environment
+(OPENAI_API_KEY and the like), a model server on this machine (Ollama, llama.cpp,
+LM Studio, vLLM), or else a script that works offline. A key of the environment goes into
+agents-exe.keys. At a terminal, init asks which agent and which model, then shows what it
+is going to write and asks for confirmation.
 
 With --global it writes the agent into your configuration folder: agents run uses it in
-every folder that has no agent of its own. The key goes into the keys file there.
-
-The agent uses what init finds here: a key in the keys file or the environment
-(OPENAI_API_KEY and the like), a model server on this machine (Ollama, llama.cpp,
-LM Studio, vLLM), or else a script that works offline. At a terminal, init asks which
-one to use, then shows what it is going to write and asks for confirmation.`,
+every folder that has no agent of its own. The key goes into the keys file there.`,
 		Flags: append(f.model.Flags(),
+			scaffold.Agents().Flag(&f.from),
 			&cli.StringFlag{Name: "slug", Usage: "`SLUG` of the agent; otherwise that of the file or its folder", Destination: &f.slug},
 			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "ask no questions", Destination: &f.yes},
 			&cli.BoolFlag{Name: "global", Usage: "write the agent into your configuration folder, for every folder", Destination: &f.global},
@@ -50,6 +57,9 @@ one to use, then shows what it is going to write and asks for confirmation.`,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Present() {
 				return failure.Usage("the file is named with --agent-file", "%s: unexpected argument %q", c.FullName(), c.Args().First())
+			}
+			if f.from == "?" {
+				return p.Print(scaffold.Agents().List())
 			}
 			return initAgent(ctx, p, f)
 		},
@@ -74,35 +84,54 @@ func initAgent(ctx context.Context, p *program.Env, f *initFlags) error {
 		return err
 	}
 	asker := ask.Terminal(p, f.yes)
-	m, err := scaffold.ChooseModel(ctx, p, f.model, plan, asker)
-	if err != nil {
+	base := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	a := &scaffold.Agent{File: file, Slug: slug, Tools: "tools", Files: base + "-files", Approval: string(policy.Effects)}
+	if a.From, err = whichAgent(ctx, asker, f.from); err != nil {
 		return err
 	}
-	if m.Flavor == agentfile.FlavorScripted {
-		m.Script = strings.TrimSuffix(filepath.Base(file), ".json") + "-script.json"
-		if script := filepath.Join(filepath.Dir(file), m.Script); program.Taken(script) {
-			return failure.Usage("move or delete it, or choose a model with --flavor", "nothing was written: %s already exists", script)
-		}
+	if a.Model, err = scaffold.ChooseModel(ctx, p, f.model, plan, asker); err != nil {
+		return err
+	}
+	if !a.Fresh() {
+		a.Tools = base + "-tools" // what is in tools is not for a model
 	}
 	if asker != nil {
 		dry := &scaffold.Files{P: p, Dry: true}
-		if err := dry.FirstAgent(file, slug, m, plan); err != nil {
+		if err := dry.Agent(a, plan); err != nil {
 			return failure.NothingRan(err, "")
 		}
 		if err := agreed(ctx, p, asker, dry.Plan()); err != nil {
 			return err
 		}
 	}
-	others, _ := os.ReadDir(filepath.Join(filepath.Dir(file), "tools")) // mostly there is no such folder
-	if err = s.FirstAgent(file, slug, m, plan); err != nil {
+	fresh := a.Fresh()
+	if err = s.Agent(a, plan); err != nil {
 		return s.Finish(err, "")
 	}
-	sayModel(p, m, file)
+	sayModel(p, a.Model, file)
 	if f.edit {
 		edit(p, file)
 	}
-	own := len(others) == 0 && load.NoteOwn(p, file)
-	return s.Finish(nil, "agents run"+initRunFlags(p, f, file, slug, own)+` --prompt "What is in this folder?"`)
+	if fresh {
+		load.NoteOwn(p, file)
+	}
+	return s.Finish(nil, scaffold.Next(p, file, "What is in this folder?"))
+}
+
+// whichAgent is the shipped agent that the new one is a copy of. At a terminal the person
+// chooses.
+func whichAgent(ctx context.Context, asker *ask.Asker, from string) (string, error) {
+	names := []string{"assistant", "reviewer", "researcher", scaffold.Empty}
+	if from != "" || asker == nil {
+		return cmp.Or(from, names[0]), nil
+	}
+	labels := scaffold.Agents().Labels(names...)
+	labels[0] = fmt.Sprintf("%-12s reads, edits, searches and runs commands in this folder,\n%17s in a sandbox, and asks before it changes something", names[0], "")
+	n, err := asker.Choice(ctx, "Which agent?", ask.Group{Labels: labels})
+	if err != nil {
+		return "", err
+	}
+	return names[n], nil
 }
 
 // initKeys looks at the keys that the agent is used with.
@@ -133,28 +162,6 @@ func agreed(ctx context.Context, p *program.Env, asker *ask.Asker, plan string) 
 		return failure.Usage("", "nothing was written")
 	}
 	return nil
-}
-
-// initRunFlags are the flags that a run of the new agent needs here. own means that the
-// agent file of this folder is trusted.
-func initRunFlags(p *program.Env, f *initFlags, file, slug string, own bool) string {
-	flags := ""
-	switch {
-	case f.global:
-		c, err := load.Config(p)
-		if err != nil {
-			break // of a cfg file here that is not trusted
-		}
-		if files, err := load.Candidates(p, c); err == nil && len(files) > 1 {
-			flags = " --agent " + slug
-		}
-	case !own || filepath.Clean(file) != load.UsualFile:
-		flags = " --agent-file " + program.ShellQuote(file)
-	}
-	if p.Global.APIKeys != "" {
-		flags += " --api-keys " + program.ShellQuote(p.Global.APIKeys)
-	}
-	return flags
 }
 
 // initNames are the agent file to write and the agent's slug.

@@ -27,7 +27,7 @@ func keysSetCommand(p *program.Env) *cli.Command {
 		ArgsUsage: "ID",
 		Description: `The key is asked for at a terminal, without showing it, and read from standard input
 elsewhere. It goes into the keys file of your configuration folder, or into that of
---api-keys. A key of a known service, such as openai, is bound to the host of it.
+--api-keys. A key of a known service, such as openai or anthropic, is bound to its host.
 With --command, the file names the program that prints the key, for example
 --command "op read op://Private/OpenAI/key". With --keyring, the system's keyring has it.`,
 		Flags: []cli.Flag{

@@ -10,6 +10,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/scaffold"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/urfave/cli/v3"
 )
 
@@ -22,8 +23,9 @@ func newAgentCommand(p *program.Env) *cli.Command {
 one. It uses the model of the agent that is chosen here or, without one, the model that
 init would find without keys in the environment. Nothing is overwritten.
 
-With --from it is a copy of an agent that ships with this program: SLUG.json, and in
-SLUG-files the tools, sub-agents and texts that it needs. The slug is then optional.
+With --from it is a copy of an agent that ships with this program: SLUG.json, its tools in
+SLUG-tools, and in SLUG-files the sub-agents and texts that it needs. The slug is then
+optional.
 
 SLUG FILE [MODEL], the arguments of agents-exe, write the agent to FILE.`,
 		Flags: append(f.Flags(),
@@ -52,10 +54,8 @@ SLUG FILE [MODEL], the arguments of agents-exe, write the agent to FILE.`,
 	}
 }
 
-// newAgent writes an agent file, with a script where it has no model.
+// newAgent writes an agent, with a script where it has no model.
 func newAgent(ctx context.Context, p *program.Env, slug, file, from string, f scaffold.ModelFlags) error {
-	dir := filepath.Dir(file)
-	tools := slug + "-tools"
 	if program.Taken(file) {
 		return failure.Usage("choose another slug or --dir", "new agent: %s already exists", file)
 	}
@@ -63,29 +63,22 @@ func newAgent(ctx context.Context, p *program.Env, slug, file, from string, f sc
 	if err != nil {
 		return err
 	}
-	s := &scaffold.Files{P: p}
-	try := "agents run --agent-file " + program.ShellQuote(file)
-	if from != "" && m.Flavor == agentfile.FlavorScripted {
-		p.Note("it plays a script, because no model is chosen here; --flavor and --model choose one")
-	}
-	if from != "" {
-		return s.Finish(s.CopyAgent(dir, slug, from, m), try)
-	}
-	err = s.Folder(filepath.Join(dir, tools))
-	if m.Flavor == agentfile.FlavorScripted && err == nil {
-		// A .json in a tool directory must be an agent file; one in a folder
-		// there need not.
-		m.Script = slug + "-script/script.json"
-		if err = s.Folder(filepath.Join(dir, slug+"-script")); err == nil {
-			err = s.Add(filepath.Join(dir, filepath.FromSlash(m.Script)), 0o644, scaffold.AgentScript)
+	a := &scaffold.Agent{File: file, Slug: slug, From: cmp.Or(from, scaffold.Empty), Tools: slug + "-tools", Files: slug + "-files", Model: m}
+	if a.From != scaffold.Empty {
+		a.Approval = string(policy.Effects)
+		if m.Flavor == agentfile.FlavorScripted {
+			p.Note("it plays a script, because no model is chosen here; --flavor and --model choose one")
 		}
 	}
-	if err == nil {
-		err = s.Add(file, 0o644, scaffold.AgentText(slug, m, "say here what other agents can ask of this one", []string{
-			"Say here who this agent is and what it is to do.",
-		}, tools))
+	fresh := a.Fresh()
+	s := &scaffold.Files{P: p}
+	if err := s.Agent(a, nil); err != nil {
+		return s.Finish(err, "")
 	}
-	return s.Finish(err, try+` --prompt "Who are you?"`)
+	if fresh {
+		load.NoteOwn(p, file)
+	}
+	return s.Finish(nil, scaffold.Next(p, file, "Who are you?"))
 }
 
 // newAgentModel is the model of a new agent: what the flags say, else that of the

@@ -159,6 +159,9 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	if n := approver.Unasked(specs); n > 0 && person == nil && loaded.Nodes[0].Approval() == "" && p.Getenv(toolenv.Depth) == "" {
 		p.Note("%d %s ran without a question because there is no terminal; --approval, or approval in the agent file, says which calls need one (see agents help approval)", n, program.Plural(n, "call"))
 	}
+	if n := approver.Denied(); n > 0 {
+		p.Note("%d %s denied because there is no terminal; --yes allows such calls (see agents help approval)", n, map[bool]string{true: "call was", false: "calls were"}[n == 1])
+	}
 	return err
 }
 

@@ -34,10 +34,11 @@ func TestInitAsksAPerson(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openScreen(t, dir, `agents init; echo "code $?"; ls -1; agents init --edit --agent-file agent.json; echo "again $?"`, "OPENAI_API_KEY=sk-secret", "EDITOR=./editor --with option")
-	s.Await(`^  1  OpenAI \(OPENAI_API_KEY is set\)$`)
-	s.Await(`^number \[1\]:`)
+	s.Await(`^Which agent\?\n(?s:.*)^number \[1\]:`)
 	s.Press("7", "Enter")
-	s.Await(`^want a number from 1 to 3$`)
+	s.Await(`^want a number from 1 to 4$`)
+	s.Press("Enter")
+	s.Await(`^ ready to use\n   1  OpenAI \(OPENAI_API_KEY is set\)\n   2  a script: no model, no key, works offline\n with a key of yours\n   3  Mistral\n(?s:.*)^number \[1\]:`)
 	s.Press("Enter")
 	s.Await(`^Which model\? \[gpt-5\.6-luna\]:`)
 	s.Press("gpt-x", "Enter")
@@ -52,9 +53,9 @@ func TestInitAsksAPerson(t *testing.T) {
 	s.Await(`^again 0$`)
 	text := s.Text()
 	for _, want := range []string{
-		"This is what init writes:\n  tools/\n  tools/list-files.sh, executable\n  .gitignore\n  agents-exe.keys, which only you can read\n  agent.json\n",
-		"  2  a scripted demo: no model, no key, works offline", "  3  another server",
-		"\nagent.json\n", `try: agents run --prompt "What is in this folder?"`,
+		"This is what init writes:\n  tools/, with 9 files\n  .gitignore\n  agents-exe.keys, which only you can read\n  tools/lib/, with 8 files\n  agent.json\n",
+		"  1  assistant    reads, edits, searches and runs commands in this folder,\n                  in a sandbox, and asks before it changes something\n  2  reviewer ",
+		"another that speaks OpenAI's protocol\n", "note: it runs on OpenAI (OPENAI_API_KEY is set), model gpt-x", "\ntry: agents\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the terminal does not show %q:\n%s", want, text)
@@ -131,16 +132,14 @@ func TestTrustAsksAPerson(t *testing.T) {
 
 func TestInitAsksForAKeyThatNobodySees(t *testing.T) {
 	s := openScreen(t, t.TempDir(), `agents init; echo "code $?"; stty -a | grep -ow -e -echo -e echo`)
-	s.Await(`^  2  another server$`)
-	s.Press("2", "Enter")
-	s.Await(`^What kind of server\?$`)
-	s.Await(`^  1  anthropic$`)
-	s.Press("1", "Enter")
-	s.Await(`^Its base URL \[https://api.anthropic.com/v1\]:`)
-	s.Press("api.anthropic.com", "Enter")
-	s.Await(`^want http:// or https://, a host, and no name or password in it$`)
+	s.Await(`^number \[1\]:`)
 	s.Press("Enter")
+	s.Await(`^   5  Anthropic: Claude$`)
+	s.Await(`^number \[1\]:\n(?s:.*)^number \[1\]:`)
+	s.Press("5", "Enter")
 	s.Await(`^The key for api.anthropic.com \(it is not shown\):`)
+	s.Press("Enter")
+	s.Await(`^it is empty; Ctrl-C ends this without a change\nThe key for api.anthropic.com`)
 	s.Press("sk-typed", "Enter")
 	s.Await(`^Which model\? \[claude`)
 	s.Press("Enter")
@@ -163,24 +162,23 @@ func TestInitThatIsInterruptedWritesNothing(t *testing.T) {
 		want string
 	}{
 		"at a question":        {[]string{"C-c"}, "error: nothing was written: interrupted"},
-		"at the key":           {[]string{"2", "Enter", "1", "Enter", "Enter", "sk-half", "C-c"}, "error: nothing was written: interrupted"},
-		"at the last question": {[]string{"Enter", "C-c"}, "error: nothing was written: interrupted"},
-		"no":                   {[]string{"Enter", "no", "Enter"}, "error: nothing was written"},
+		"at the model":         {[]string{"Enter", "C-c"}, "error: nothing was written: interrupted"},
+		"at the key":           {[]string{"Enter", "2", "Enter", "sk-half", "C-c"}, "error: nothing was written: interrupted"},
+		"at the last question": {[]string{"Enter", "Enter", "C-c"}, "error: nothing was written: interrupted"},
+		"no":                   {[]string{"Enter", "Enter", "no", "Enter"}, "error: nothing was written"},
 		"end of the file":      {[]string{"C-d"}, "error: nothing was written: the input ended before an answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openScreen(t, t.TempDir(), `agents init; echo "code $?"; stty -a | grep -ow -e -echo -e echo`)
 			s.Await(`^number \[1\]:`)
 			for i, key := range c.keys {
-				if key == "sk-half" {
+				switch { // what is typed ahead stands in front of its question
+				case key == "sk-half":
 					s.Await(`The key for`)
-				}
-				if i == 1 && c.keys[0] == "Enter" {
+				case i == 1:
+					s.Await(`^Which model should it use\?(?s:.*)^number \[1\]:`)
+				case i == 2 && c.keys[1] == "Enter":
 					s.Await(`^write it\?`)
-				}
-				// What is typed ahead stands in front of its question.
-				if i > 0 && key == "Enter" && c.keys[i-1] == "Enter" {
-					s.Await(`Its base URL`)
 				}
 				s.Press(key)
 			}

@@ -152,7 +152,7 @@ func (m *Model) PriceOf(own prices.Table) *prices.Price {
 	if m.Price != nil {
 		return m.Price
 	}
-	u, err := url.Parse(m.serverURL())
+	u, err := url.Parse(m.ServerURL())
 	if err != nil || m.Flavor == FlavorScripted || m.Flavor == FlavorCaller {
 		return nil
 	}
@@ -171,13 +171,14 @@ func (l *loader) ownKey(m *Model) {
 	}
 	m.own = &config.Key{ID: "$" + m.APIKeyEnv, Value: config.NewSecret(value), Hosts: []string{""}}
 	l.tree.secrets = append(l.tree.secrets, m.own.Value)
-	if u, err := url.Parse(m.serverURL()); err == nil {
+	if u, err := url.Parse(m.ServerURL()); err == nil {
 		m.own.Hosts[0] = net.JoinHostPort(u.Hostname(), config.Port(u))
 	}
 }
 
-// serverURL is the address of the model's server, "" if it is not known.
-func (m *Model) serverURL() string {
+// ServerURL is the base URL of the model's server: modelUrl, or else that of the flavor. It is ""
+// if there is none.
+func (m *Model) ServerURL() string {
 	if flavor, err := openai.ParseFlavor(m.Flavor); err == nil {
 		return cmp.Or(m.ModelURL, flavor.URL())
 	}
@@ -288,7 +289,7 @@ func (l *loader) openai(n *Node, m *Model) (string, agent.Provider) {
 		l.broken(n, CodeFlavor, m.at("flavor"), "%s", noFlavor(m.Flavor))
 		return "", nil
 	}
-	base := m.serverURL()
+	base := m.ServerURL()
 	if base == "" {
 		l.broken(n, CodeURL, m.at("modelUrl"), "it is missing, and the flavor %s has no server of its own", flavor)
 		return "", nil

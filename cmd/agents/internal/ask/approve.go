@@ -43,6 +43,7 @@ type Approver struct {
 	allowed []config.Approval // in this run
 	last    map[string]string // the arguments of the last call by tool
 	alone   unasked
+	denied  int // calls that --yes would have allowed
 }
 
 // unasked is what is known of the calls about which nothing decided.
@@ -83,6 +84,14 @@ func (a *Approver) Unasked(specs []agent.ToolSpec) (n int) {
 		}
 	}
 	return n
+}
+
+// Denied returns how many calls were denied because nobody could be asked, and --yes would have
+// allowed.
+func (a *Approver) Denied() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.denied
 }
 
 // NewApprover returns the Approver of a run. person is nil if nobody is at a terminal.
@@ -140,6 +149,11 @@ func (a *Approver) Answer(ctx context.Context, q agent.Event) (json.RawMessage, 
 		}
 	}
 	err := agent.ErrNobody
+	if a.Person == nil && q.Reviewer != reviewerHuman {
+		a.mu.Lock()
+		a.denied++
+		a.mu.Unlock()
+	}
 	if a.Person != nil {
 		var answer approval
 		if answer, err = a.Person.approve(ctx, q, a.changes(q), a.scopes(q)); err == nil {

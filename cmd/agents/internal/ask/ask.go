@@ -85,24 +85,44 @@ func (a *Asker) Secret(ctx context.Context, question string) (string, error) {
 		if text = strings.TrimSpace(text); text != "" {
 			return text, nil
 		}
+		fmt.Fprintln(a.p.Err, "it is empty; Ctrl-C ends this without a change")
 	}
 }
 
-// Choice asks for one of several things and returns its position.
-func (a *Asker) Choice(ctx context.Context, question string, labels []string) (int, error) {
+// A Group is choices under a title, which may be "".
+type Group struct {
+	Title  string
+	Labels []string
+}
+
+// Choice asks for one of several things and returns its position, counted over all groups.
+func (a *Asker) Choice(ctx context.Context, question string, groups ...Group) (int, error) {
 	fmt.Fprintln(a.p.Err, question)
-	for i, label := range labels {
-		fmt.Fprintf(a.p.Err, "  %d  %s\n", i+1, termtext.Clean(label))
+	n, width := 0, 1
+	for _, g := range groups {
+		if n += len(g.Labels); n > 9 {
+			width = 2
+		}
+	}
+	n = 0
+	for _, g := range groups {
+		if g.Title != "" {
+			fmt.Fprintf(a.p.Err, " %s\n", g.Title)
+		}
+		for _, label := range g.Labels {
+			n++
+			fmt.Fprintf(a.p.Err, "  %*d  %s\n", width, n, termtext.Clean(label))
+		}
 	}
 	for {
 		text, err := a.Line(ctx, "number", "1")
 		if err != nil {
 			return 0, err
 		}
-		if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(labels) {
-			return n - 1, nil
+		if i, err := strconv.Atoi(text); err == nil && i >= 1 && i <= n {
+			return i - 1, nil
 		}
-		fmt.Fprintf(a.p.Err, "want a number from 1 to %d\n", len(labels))
+		fmt.Fprintf(a.p.Err, "want a number from 1 to %d\n", n)
 	}
 }
 

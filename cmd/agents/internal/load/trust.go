@@ -19,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 	"github.com/agents-exe/agents/pkg/source/exectool"
 )
@@ -287,7 +288,7 @@ func SurveyConfig(path string, text []byte) *Trust {
 func NoteOwn(p *program.Env, file string) bool {
 	_, t := SurveyFile(p, file)
 	t.Folder = filepath.Dir(t.Path)
-	return filepath.Base(file) == UsualFile && t.Keep(p) == nil
+	return t.Keep(p) == nil
 }
 
 // Changing is called before this program changes the tree of the agent file at path. If the
@@ -402,13 +403,29 @@ func Below(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// addOwn adds the agent file of the working directory, if it was trusted once, to a
-// configuration that names none.
+// addOwn adds the agents of the working directory to a configuration that names none: agent.json
+// if it was trusted once, or else the files that this person had init or new write there.
 func addOwn(p *program.Env, c *config.Config) {
-	if slices.ContainsFunc(c.AgentFiles, func(f config.AgentFile) bool { return f.Named }) {
+	if slices.ContainsFunc(c.AgentFiles, func(f config.AgentFile) bool { return f.Named }) || TrustDir(p) == "" {
 		return
 	}
-	if f := Here(); f.Found && (Trusted(p, f.Path) != nil || f.Other != "" && Trusted(p, f.Other) != nil) {
-		c.AgentFiles = []config.AgentFile{f}
+	f := Here()
+	var own []config.AgentFile
+	if f.Found && (Trusted(p, f.Path) != nil || f.Other != "" && Trusted(p, f.Other) != nil) {
+		own = append(own, f)
+	} else {
+		entries, _ := os.ReadDir(".") // what cannot be read has no agents
+		for _, e := range entries {
+			if !jsondoc.HasName(e.Name()) || !e.Type().IsRegular() {
+				continue
+			}
+			if t := Trusted(p, e.Name()); t != nil && t.Folder == filepath.Dir(t.Path) {
+				place := config.Place{Path: filepath.Join(filepath.Dir(f.Path), e.Name()), Why: "written in the working directory", Found: true}
+				own = append(own, config.AgentFile{Place: place, Named: true, Discovered: true})
+			}
+		}
+	}
+	if own != nil {
+		c.AgentFiles = own
 	}
 }

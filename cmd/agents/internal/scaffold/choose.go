@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
@@ -44,21 +45,17 @@ func ChooseModel(ctx context.Context, p *program.Env, f ModelFlags, plan *KeysPl
 	if ctx.Err() != nil {
 		return ModelChoice{}, context.Cause(ctx)
 	}
-	n := 0
+	m := found[0]
 	if asker != nil {
-		var labels []string
-		for _, m := range found {
-			labels = append(labels, m.Label)
-		}
+		var other openai.Flavor
 		var err error
-		if n, err = asker.Choice(ctx, "What should the agent run on?", append(labels, "another server")); err != nil {
+		if m, other, err = askModel(ctx, found, asker); err != nil {
 			return ModelChoice{}, err
 		}
-		if n == len(found) {
-			return otherModel(ctx, p, f, plan, asker)
+		if other != "" {
+			return otherModel(ctx, p, f, other, plan, asker)
 		}
 	}
-	m := found[n]
 	if m.Flavor == agentfile.FlavorScripted {
 		if f.Model != "" {
 			return m, failure.Usage("say with --flavor or --model-url where it is", "--model %s: no key is in the environment and no model server answers on this machine", f.Model)
@@ -82,7 +79,7 @@ func chooseName(ctx context.Context, p *program.Env, f ModelFlags, m ModelChoice
 		m.Model, err = asker.Line(ctx, "Which model?", m.models[0])
 	case len(m.models) > 1:
 		var n int
-		n, err = asker.Choice(ctx, "Which model?", m.models)
+		n, err = asker.Choice(ctx, "Which model?", ask.Group{Labels: m.models})
 		m.Model = m.models[n]
 	case len(m.models) == 0:
 		m.Model, err = asker.Line(ctx, "Which model?", m.Model)
@@ -93,16 +90,43 @@ func chooseName(ctx context.Context, p *program.Env, f ModelFlags, m ModelChoice
 	return m, err
 }
 
-// otherModel asks for a server.
-func otherModel(ctx context.Context, p *program.Env, f ModelFlags, plan *KeysPlan, asker *ask.Asker) (ModelChoice, error) {
-	flavors := openai.Flavors()
-	n, err := asker.Choice(ctx, "What kind of server?", flavors)
-	if err != nil {
-		return ModelChoice{}, err
+// askModel offers what was found, and the services and servers that were not. other is the flavor
+// of such a one.
+func askModel(ctx context.Context, found []ModelChoice, asker *ask.Asker) (m ModelChoice, other openai.Flavor, err error) {
+	ready := ask.Group{Title: "ready to use"}
+	here := map[string]bool{}
+	for _, m := range found {
+		ready.Labels = append(ready.Labels, m.Label)
+		here[m.Flavor] = true
 	}
-	f.flavor = flavors[n]
-	for {
-		if f.url, err = asker.Line(ctx, "Its base URL", openai.Flavor(f.flavor).URL()); err != nil {
+	var flavors []openai.Flavor
+	services, servers := ask.Group{Title: "with a key of yours"}, ask.Group{Title: "on a server of yours"}
+	for _, v := range vendors {
+		if !here[string(v.flavor)] {
+			services.Labels, flavors = append(services.Labels, v.name), append(flavors, v.flavor)
+		}
+	}
+	for _, s := range program.ModelServers {
+		servers.Labels, flavors = append(servers.Labels, s.Name), append(flavors, s.Flavor)
+	}
+	servers.Labels, flavors = append(servers.Labels, "another that speaks OpenAI's protocol"), append(flavors, openai.Compatible)
+	n, err := asker.Choice(ctx, "Which model should it use?", ready, services, servers)
+	switch {
+	case err != nil:
+		return m, "", err
+	case n < len(found):
+		return found[n], "", nil
+	}
+	return m, flavors[n-len(found)], nil
+}
+
+// otherModel asks for what is missing to use a server of the flavor.
+func otherModel(ctx context.Context, p *program.Env, f ModelFlags, flavor openai.Flavor, plan *KeysPlan, asker *ask.Asker) (ModelChoice, error) {
+	f.flavor = string(flavor)
+	service := slices.ContainsFunc(vendors, func(v vendor) bool { return v.flavor == flavor })
+	for !service {
+		var err error
+		if f.url, err = asker.Line(ctx, "Its base URL", flavor.URL()); err != nil {
 			return ModelChoice{}, err
 		}
 		if serverURL(f.url) != nil {
@@ -149,10 +173,10 @@ func namedModel(ctx context.Context, p *program.Env, f ModelFlags, plan *KeysPla
 	for _, known := range vendors {
 		// A key is only sent to its own service.
 		if known.flavor.URL() == flavor.URL() && strings.HasPrefix(flavor.URL(), u.Scheme+"://"+u.Host+"/") {
-			v = known
+			v, m.Label = known, known.name
 		}
 	}
-	if err := nameKey(ctx, p, &m, u, v, cmp.Or(f.KeyID, v.keyID), plan, asker); err != nil {
+	if err := nameKey(ctx, p, &m, u, v, cmp.Or(f.KeyID, plan.keyID(v)), plan, asker); err != nil {
 		return m, err
 	}
 	m.Model = v.model

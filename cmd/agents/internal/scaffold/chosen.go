@@ -14,7 +14,7 @@ import (
 
 // Slug is the slug of a new agent or tool. That of a copy of from may be left out.
 func (s Shipped) Slug(c *cli.Command, from string) (string, error) {
-	if from != "" && !c.Args().Present() {
+	if from != "" && from != Empty && !c.Args().Present() {
 		return from, nil
 	}
 	return SlugArgument(c)

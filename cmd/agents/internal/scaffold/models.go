@@ -46,11 +46,11 @@ type vendor struct {
 var vendors = []vendor{
 	{openai.OpenAI, "OpenAI", []string{"OPENAI_API_KEY"}, "openai", "gpt-5.6-luna"},
 	{openai.Mistral, "Mistral", []string{"MISTRAL_API_KEY"}, "mistral", "mistral-medium-latest"},
-	{openai.Kimi, "Kimi", []string{"MOONSHOT_API_KEY"}, "kimi", "kimi-k3"},
-	{openai.Anthropic, "Claude", []string{"ANTHROPIC_API_KEY"}, "claude", "claude-sonnet-5-5"},
+	{openai.Kimi, "Moonshot AI: Kimi", []string{"MOONSHOT_API_KEY"}, "kimi", "kimi-k3"},
+	{openai.Anthropic, "Anthropic: Claude", []string{"ANTHROPIC_API_KEY"}, "claude", "claude-sonnet-5-5"},
 	{openai.OpenRouter, "OpenRouter", []string{"OPENROUTER_API_KEY"}, "openrouter", "openrouter/auto"},
-	{openai.XAI, "xAI", []string{"XAI_API_KEY"}, "xai", "grok-4.5"},
-	{openai.Gemini, "Gemini", []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, "gemini", "gemini-3.6-flash"},
+	{openai.XAI, "xAI: Grok", []string{"XAI_API_KEY"}, "xai", "grok-4.5"},
+	{openai.Gemini, "Google: Gemini", []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, "gemini", "gemini-3.6-flash"},
 	{openai.DeepSeek, "DeepSeek", []string{"DEEPSEEK_API_KEY"}, "deepseek", "deepseek-flash"},
 }
 
@@ -118,7 +118,7 @@ func PlanKeys(p *program.Env, c *config.Config, agentFile string) (*KeysPlan, er
 
 // ScriptedChoice is the model that always works.
 func ScriptedChoice() ModelChoice {
-	return ModelChoice{Label: "a scripted demo: no model, no key, works offline", Flavor: agentfile.FlavorScripted}
+	return ModelChoice{Label: "a script: no model, no key, works offline", Flavor: agentfile.FlavorScripted}
 }
 
 // findModels finds the models that an agent could use here, the best guess first and
@@ -126,10 +126,10 @@ func ScriptedChoice() ModelChoice {
 func findModels(ctx context.Context, p *program.Env, plan *KeysPlan) []ModelChoice {
 	var found []ModelChoice
 	for _, v := range vendors {
-		m := ModelChoice{Flavor: string(v.flavor), Url: v.flavor.URL(), Model: v.model, KeyID: v.keyID}
-		if key, ok := plan.keys.Lookup(v.keyID); ok && !key.IsPlaceholder() {
+		m := ModelChoice{Flavor: string(v.flavor), Url: v.flavor.URL(), Model: v.model, KeyID: plan.keyID(v)}
+		if key, ok := plan.keys.Lookup(m.KeyID); ok && !key.IsPlaceholder() {
 			if u, err := url.Parse(m.Url); err == nil && key.Allows(u) {
-				m.Label = fmt.Sprintf("%s (key %q in %s)", v.name, v.keyID, plan.from)
+				m.Label = fmt.Sprintf("%s (key %q in %s)", v.name, m.KeyID, plan.from)
 				found = append(found, m)
 			}
 			continue
@@ -178,15 +178,34 @@ func Key(text string) (config.Secret, error) {
 	return config.NewSecret(text), nil
 }
 
-// KeyHosts are the hosts of the service whose keys have this id, none if it is not
-// known.
-func KeyHosts(id string) []string {
-	for _, v := range vendors {
-		if u, err := url.Parse(v.flavor.URL()); v.keyID == id && err == nil {
-			return []string{u.Host}
-		}
+// service returns the service that a key with this id is for. Ids are the names of flavors, such as
+// anthropic and claude.
+func service(id string) (v vendor, ok bool) {
+	flavor, err := openai.ParseFlavor(id)
+	i := slices.IndexFunc(vendors, func(v vendor) bool { return v.flavor.URL() == flavor.URL() })
+	if err != nil || i < 0 {
+		return vendor{}, false
 	}
-	return nil
+	return vendors[i], true
+}
+
+// KeyHosts are the hosts of the service that a key with this id is for, none if it is not known.
+func KeyHosts(id string) []string {
+	v, ok := service(id)
+	u, err := url.Parse(v.flavor.URL())
+	if !ok || err != nil {
+		return nil
+	}
+	return []string{u.Host}
+}
+
+// keyID is the id of the service's key: that in the keys file, or else the one to write.
+func (plan *KeysPlan) keyID(v vendor) string {
+	ids := plan.keys.IDs()
+	if i := slices.IndexFunc(ids, func(id string) bool { of, ok := service(id); return ok && of.keyID == v.keyID }); i >= 0 && !slices.Contains(ids, v.keyID) {
+		return ids[i]
+	}
+	return v.keyID
 }
 
 // findServers asks the servers of this machine for their models, concurrently.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
@@ -20,12 +21,8 @@ import (
 
 // Templates of init and new; Fill replaces @SLUG@ and @FILE@.
 var (
-	//go:embed files/list-files.sh
-	listFilesTool string
-	//go:embed files/demo-script.json
-	demoScript string
 	//go:embed files/agent-script.json
-	AgentScript string
+	agentScript string
 	//go:embed files/tool.bash
 	BashTool string
 	//go:embed files/tool.py
@@ -61,16 +58,40 @@ type Files struct {
 	P *program.Env
 	// Dry writes nothing: Plan describes what would be written.
 	Dry     bool
-	written []string
-	plan    strings.Builder
+	written []writtenFile
+	made    []string // the folders, those above others first
 }
 
-// Plan is a line for each file and folder that a Dry Files would have written.
-func (s *Files) Plan() string { return s.plan.String() }
+// A writtenFile is a file or, with a slash at its end, a folder.
+type writtenFile struct{ path, about string }
 
-// planned records a file of a Dry Files.
-func (s *Files) planned(path, about string) {
-	fmt.Fprintf(&s.plan, "  %s%s\n", path, about)
+func (s *Files) wrote(path, about string) {
+	s.written = append(s.written, writtenFile{path, about})
+}
+
+// Plan is a line for each file and folder that was or would be written; those in a new folder
+// are only counted.
+func (s *Files) Plan() string { return s.summary("  ") }
+
+func (s *Files) summary(indent string) string {
+	inside := map[string]int{}
+	list := slices.DeleteFunc(slices.Clone(s.written), func(w writtenFile) bool {
+		inside[w.path] = 0
+		folder := filepath.Dir(w.path) + "/"
+		_, counted := inside[folder]
+		if counted = counted && !strings.HasSuffix(w.path, "/"); counted {
+			inside[folder]++
+		}
+		return counted
+	})
+	var b strings.Builder
+	for _, w := range list {
+		if n := inside[w.path]; n > 0 {
+			w.about = fmt.Sprintf(", with %d %s", n, program.Plural(n, "file"))
+		}
+		fmt.Fprintf(&b, "%s%s%s\n", indent, w.path, w.about)
+	}
+	return b.String()
 }
 
 // note is a note that a Dry Files leaves out.
@@ -84,7 +105,7 @@ func (s *Files) note(format string, args ...any) {
 func (s *Files) Add(path string, mode os.FileMode, text string) error {
 	if s.Dry {
 		if !program.Taken(path) {
-			s.planned(path, map[os.FileMode]string{0o755: ", executable", 0o600: ", which only you can read"}[mode])
+			s.wrote(path, map[os.FileMode]string{0o755: ", executable", 0o600: ", which only you can read"}[mode])
 		}
 		return nil
 	}
@@ -96,23 +117,24 @@ func (s *Files) Add(path string, mode os.FileMode, text string) error {
 	case err != nil:
 		return fmt.Errorf("write %s: %w", path, program.WithoutPath(err))
 	}
-	s.written = append(s.written, path)
+	s.wrote(path, "")
 	return nil
 }
 
 // Folder makes a folder and those above it.
 func (s *Files) Folder(path string) error {
-	if _, err := os.Stat(path); err == nil {
+	if _, err := os.Stat(path); err == nil || s.Dry && slices.Contains(s.written, writtenFile{path + "/", ""}) {
 		return nil
 	}
-	if s.Dry {
-		s.planned(path+"/", "")
-		return nil
+	if !s.Dry {
+		for dir := path; !program.Taken(dir); dir = filepath.Dir(dir) {
+			s.made = append(s.made, dir)
+		}
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return fmt.Errorf("make the folder %s: %w", path, program.WithoutPath(err))
+		}
 	}
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		return fmt.Errorf("make the folder %s: %w", path, program.WithoutPath(err))
-	}
-	s.written = append(s.written, path+"/")
+	s.wrote(path+"/", "")
 	return nil
 }
 
@@ -124,23 +146,36 @@ func (s *Files) AddSame(path string, mode os.FileMode, text string) error {
 	return s.Add(path, mode, text)
 }
 
-// report prints what was written, one path a line.
+// report prints what was written: each path, or at a terminal a summary.
 func (s *Files) report() error {
 	var b strings.Builder
-	for _, path := range s.written {
-		b.WriteString(path + "\n")
+	for _, w := range s.written {
+		b.WriteString(w.path + "\n")
 	}
 	text := b.String()
 	if s.P.OutTerm {
-		text = termtext.Clean(text)
+		text = termtext.Clean(s.summary(""))
 	}
 	_, err := io.WriteString(s.P.Out, text)
 	return err
 }
 
+// undo removes the empty folders that were made.
+func (s *Files) undo() {
+	slices.SortFunc(s.made, func(a, b string) int { return len(b) - len(a) }) // those below others first
+	for _, dir := range s.made {
+		if os.Remove(dir) == nil {
+			s.written = slices.DeleteFunc(s.written, func(w writtenFile) bool { return w.path == dir+"/" })
+		}
+	}
+}
+
 // Finish prints what was written, also before an error, and on success the
-// command to try next.
+// command to try next. After an error, no empty folder is left.
 func (s *Files) Finish(err error, next string) error {
+	if err != nil {
+		s.undo()
+	}
 	if printErr := s.report(); err == nil && printErr != nil {
 		return fmt.Errorf("print what was written: %w", printErr)
 	}
@@ -186,7 +221,8 @@ func writeExclusive(path string, mode os.FileMode, text string) error {
 	return nil
 }
 
-func AgentText(slug string, m ModelChoice, announce string, system []string, tools string) string {
+// agentText is the agent file of an agent of which a person is to say what it is.
+func agentText(slug string, m ModelChoice, approval, tools string) string {
 	type contents struct {
 		Slug          string   `json:"slug"`
 		Flavor        string   `json:"flavor"`
@@ -194,6 +230,7 @@ func AgentText(slug string, m ModelChoice, announce string, system []string, too
 		ModelURL      string   `json:"modelUrl,omitempty"`
 		ModelName     string   `json:"modelName,omitempty"`
 		APIKeyID      string   `json:"apiKeyId,omitempty"`
+		Approval      string   `json:"approval,omitempty"`
 		Announce      string   `json:"announce"`
 		SystemPrompt  []string `json:"systemPrompt"`
 		ToolDirectory string   `json:"toolDirectory"`
@@ -204,7 +241,8 @@ func AgentText(slug string, m ModelChoice, announce string, system []string, too
 		Contents contents `json:"contents"`
 	}{
 		schemaURL + "agent.schema.json", "OpenAIAgentDescription",
-		contents{slug, m.Flavor, m.Script, m.Url, m.Model, m.KeyID, announce, system, tools},
+		contents{slug, m.Flavor, m.Script, m.Url, m.Model, m.KeyID, approval, "say here what other agents can ask of this one",
+			[]string{"Say here who this agent is and what it is to do."}, tools},
 	})
 }
 

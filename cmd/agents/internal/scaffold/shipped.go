@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/leaf/closest"
 	"github.com/agents-exe/agents/tools"
 	"github.com/urfave/cli/v3"
@@ -30,6 +31,9 @@ type Shipped struct {
 
 func Agents() Shipped {
 	return Shipped{"agent", agents.Files, func(name string) string {
+		if name == Empty {
+			return "is what you write into it"
+		}
 		return about(agents.Files, path.Join(name, agentName), "announce")
 	}}
 }
@@ -57,16 +61,23 @@ func (s Shipped) Names() []string {
 			names = append(names, e.Name())
 		}
 	}
+	if s.what == "agent" {
+		names = append(names, Empty)
+		slices.Sort(names)
+	}
 	return names
 }
 
 // List is a line for each: its name and what it does.
-func (s Shipped) List() string {
-	var b strings.Builder
-	for _, name := range s.Names() {
-		fmt.Fprintf(&b, "%-12s %s\n", name, s.about(name))
+func (s Shipped) List() string { return strings.Join(s.Labels(s.Names()...), "\n") + "\n" }
+
+// Labels are a line for each of some, for a choice.
+func (s Shipped) Labels(names ...string) []string {
+	var list []string
+	for _, name := range names {
+		list = append(list, fmt.Sprintf("%-12s %s", name, s.about(name)))
 	}
-	return b.String()
+	return list
 }
 
 // Flag is the flag that chooses one, or "?" for the list.
@@ -96,47 +107,83 @@ const agentName = "agent.json"
 
 // A shippedCopy collects the files of a copy, by their path with slashes in its folder.
 type shippedCopy struct {
-	from, slug string
-	model      ModelChoice
-	root       string // the source of the agent file
-	files      map[string]string
-	order      []string
-	reference  *regexp.Regexp
-	flavor     *regexp.Regexp
+	*Agent
+	root   string // the source of the agent file
+	own    bool   // Tools is the agent's tool directory
+	python bool
+	files  map[string]string
+	order  []string
 }
 
-// CopyAgent writes the shipped agent from as DIR/SLUG.json, with the files that it names
-// in DIR/SLUG-files and an empty folder for tools of its own, DIR/SLUG-tools. A scripted
-// model plays the script of the agent.
-func (s *Files) CopyAgent(dir, slug, from string, m ModelChoice) error {
-	c := &shippedCopy{from: from, slug: slug, model: m, files: map[string]string{}, root: "agents/" + from + "/" + agentName,
-		reference: regexp.MustCompile(`"(path|toolDirectory|promptFile|toolkit|script)": "([^"]+)"`),
-		flavor:    regexp.MustCompile(`(?m)^ *"flavor": "[^"]*",\n(?: *"(?:modelUrl|modelName|apiKeyId)": "[^"]*",\n)*`)}
-	if m.Url == "" {
-		c.root = "agents/" + from + "/scripted.json"
+// references matches the keys of an agent file that name other files.
+func references() *regexp.Regexp {
+	return regexp.MustCompile(`"(path|toolDirectory|promptFile|toolkit|script)": "([^"]+)"`)
+}
+
+// newCopy collects the files of a. A scripted model plays the script of the shipped agent.
+func newCopy(a *Agent) (*shippedCopy, error) {
+	c := &shippedCopy{Agent: a, files: map[string]string{}}
+	if a.From == Empty {
+		c.empty()
+		return c, nil
 	}
-	if err := c.agent(c.root); err != nil {
-		return err
+	real := "agents/" + a.From + "/" + agentName
+	c.root = real
+	if a.Model.Url == "" {
+		c.root = "agents/" + a.From + "/scripted.json"
 	}
-	file := slug + ".json"
-	text := c.files[file]
-	text = strings.Replace(text, `"slug": "`+from+`"`, `"slug": "`+slug+`"`, 1)
-	own := slug + "-tools"
+	file := filepath.Base(a.File)
+	c.add(file, "")
+	data, err := read(c.root)
+	if err != nil {
+		return nil, err
+	}
+	text, more, err := c.ownTools(string(data))
+	if err != nil {
+		return nil, err
+	}
+	if data, err = read(real); err != nil {
+		return nil, err
+	}
+	sandbox := regexp.MustCompile(`(?m)^    "sandbox": .*\n`)
+	if !sandbox.MatchString(text) { // the file with the script has none
+		more += sandbox.FindString(string(data))
+	}
+	if a.Approval != "" {
+		more += `    "approval": "` + a.Approval + "\",\n"
+	}
+	text, err = c.refer(c.root, text)
+	text = strings.Replace(text, `    "announce"`, more+`    "announce"`, 1)
+	c.files[file] = strings.Replace(text, `"slug": "`+a.From+`"`, `"slug": "`+a.Slug+`"`, 1)
+	return c, err
+}
+
+// empty adds the files of an agent that a person is to write.
+func (c *shippedCopy) empty() {
+	c.own = true
+	if c.Model.Flavor == agentfile.FlavorScripted {
+		c.Model.Script = c.Files + "/script.json"
+	}
+	c.add(filepath.Base(c.File), agentText(c.Slug, c.Model, c.Approval, c.Tools))
+	if c.Model.Script != "" {
+		c.add(c.Model.Script, agentScript)
+	}
+}
+
+// ownTools moves the tools of an agent file without a tool directory into Tools: the sandbox
+// protects such a folder with the modules of its tools. more are lines to add to the file.
+func (c *shippedCopy) ownTools(text string) (without, more string, err error) {
 	if strings.Contains(text, `"toolDirectory"`) {
-		own = ""
-	} else {
-		text = strings.Replace(text, `    "announce"`, `    "toolDirectory": "`+own+"\",\n    \"announce\"", 1)
+		return text, "", nil
 	}
-	c.files[file] = text
-	if err := c.free(dir); err != nil {
-		return err
-	}
-	if own != "" {
-		if err := s.Folder(filepath.Join(dir, own)); err != nil {
-			return err
+	c.own = true
+	toolboxes := regexp.MustCompile(`(?s)    "bashToolboxes": \[\n.*?\n    \],\n`)
+	for _, m := range references().FindAllStringSubmatch(toolboxes.FindString(text), -1) {
+		if err := c.tool(path.Join(path.Dir(c.root), m[2]), path.Join(c.Tools, path.Base(m[2]))); err != nil {
+			return "", "", err
 		}
 	}
-	return s.copy(dir, c)
+	return toolboxes.ReplaceAllLiteralString(text, ""), `    "toolDirectory": "` + c.Tools + "\",\n", nil
 }
 
 // CopyTool writes the shipped tool from as DIR/SLUG, with its modules in DIR/lib.
@@ -162,7 +209,7 @@ func (c *shippedCopy) free(dir string) error {
 	for _, name := range c.order {
 		to := filepath.Join(dir, filepath.FromSlash(name))
 		if text, err := os.ReadFile(to); program.Taken(to) && (err != nil || string(text) != c.files[name]) {
-			return failure.Usage("choose another slug or --dir", "nothing was written: %s already exists", to)
+			return failure.Usage("move it away, or choose another place or name", "nothing was written: %s already exists", to)
 		}
 	}
 	return nil
@@ -212,9 +259,9 @@ func (c *shippedCopy) add(name, text string) {
 // place is the path in the copy of a file of the repository.
 func (c *shippedCopy) place(source string) string {
 	if source == c.root {
-		return c.slug + ".json"
+		return filepath.Base(c.File)
 	}
-	return path.Join(c.slug+"-files", strings.TrimPrefix(source, "agents/"+c.from+"/"))
+	return path.Join(c.Files, strings.TrimPrefix(source, "agents/"+c.From+"/"))
 }
 
 // agent adds an agent file and all that it names.
@@ -224,13 +271,21 @@ func (c *shippedCopy) agent(source string) error {
 		return err
 	}
 	to := c.place(source)
-	text := string(data)
-	c.add(to, text)
-	if c.model.Url != "" {
-		text = c.flavor.ReplaceAllLiteralString(text, c.modelLines())
+	c.add(to, "")
+	c.files[to], err = c.refer(source, string(data))
+	return err
+}
+
+// refer adds all that the text of an agent file names, and returns the text of its copy.
+func (c *shippedCopy) refer(source, text string) (string, error) {
+	var err error
+	to, reference := c.place(source), references()
+	if c.Model.Url != "" {
+		model := regexp.MustCompile(`(?m)^ *"flavor": "[^"]*",\n(?: *"(?:modelUrl|modelName|apiKeyId)": "[^"]*",\n)*`)
+		text = model.ReplaceAllLiteralString(text, c.modelLines())
 	}
-	text = c.reference.ReplaceAllStringFunc(text, func(found string) string {
-		m := c.reference.FindStringSubmatch(found)
+	text = reference.ReplaceAllStringFunc(text, func(found string) string {
+		m := reference.FindStringSubmatch(found)
 		target := path.Join(path.Dir(source), m[2])
 		if addErr := c.named(m[1], target); err == nil {
 			err = addErr
@@ -238,8 +293,7 @@ func (c *shippedCopy) agent(source string) error {
 		rel, _ := filepath.Rel(path.Dir(to), c.place(target)) // both are relative
 		return `"` + m[1] + `": "` + filepath.ToSlash(rel) + `"`
 	})
-	c.files[to] = text
-	return err
+	return text, err
 }
 
 // named adds what a key of an agent file names.
@@ -264,7 +318,7 @@ func (c *shippedCopy) named(key, source string) error {
 // modelLines are the lines of an agent file about its model.
 func (c *shippedCopy) modelLines() string {
 	var b strings.Builder
-	m := c.model
+	m := c.Model
 	for _, line := range [][2]string{{"flavor", m.Flavor}, {"modelUrl", m.Url}, {"modelName", m.Model}, {"apiKeyId", m.KeyID}} {
 		if line[1] != "" {
 			fmt.Fprintf(&b, "    %q: %s,\n", line[0], program.QuoteJSON(line[1]))
@@ -294,6 +348,7 @@ func (c *shippedCopy) tool(source, to string) error {
 		}
 		module := words[1] + ".py"
 		if _, err := fs.Stat(tools.Files, "lib/"+module); err == nil {
+			c.python = true
 			if err := c.tool("tools/lib/"+module, path.Join(lib, module)); err != nil {
 				return err
 			}

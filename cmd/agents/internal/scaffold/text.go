@@ -21,16 +21,12 @@ func Text(kind, name string) string {
 	case "tool node":
 		return NodeTool
 	case "agent ollama":
-		return newAgentText(ModelChoice{Flavor: "ollama", Url: "http://127.0.0.1:11434/v1", Model: "qwen3"})
+		return agentText("@SLUG@", ModelChoice{Flavor: "ollama", Url: "http://127.0.0.1:11434/v1", Model: "qwen3"}, "", "tools")
 	}
 	for _, v := range vendors {
 		if kind == "agent" && strings.EqualFold(v.keyID, name) {
-			return newAgentText(ModelChoice{Flavor: string(v.flavor), Url: v.flavor.URL(), Model: v.model, KeyID: v.keyID})
+			return agentText("@SLUG@", ModelChoice{Flavor: string(v.flavor), Url: v.flavor.URL(), Model: v.model, KeyID: v.keyID}, "", "tools")
 		}
 	}
 	return ""
-}
-
-func newAgentText(m ModelChoice) string {
-	return AgentText("@SLUG@", m, "say here what other agents can ask of this one", []string{"Say here who this agent is and what it is to do."}, "tools")
 }
