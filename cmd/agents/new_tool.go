@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
@@ -19,12 +21,26 @@ import (
 )
 
 func newToolCommand(p *program.Env) *cli.Command {
-	var dir, lang, from string
+	var dir, lang, from, effects string
 	return &cli.Command{
-		ArgsUsage: "SLUG",
+		ArgsUsage: "SLUG [-- COMMAND...]",
 		Description: `A Go tool is a script that runs the program in the folder beside it, and builds it
 first if it has changed. A Python tool is a function; agents_tool.py beside it, a
-single-file library, turns it into a tool. Nothing is overwritten.
+single-file library, turns it into a tool. A bash tool uses agents_tool.sh in the same
+way. Nothing is overwritten.
+
+With a COMMAND behind -- the tool is a script of a few lines that runs it. A placeholder
+in a word is an argument of the tool: {NAME}, {NAME:TYPE}, {NAME:TYPE=DEFAULT}, or
+{NAME:TYPE?} for a word that may be left out. The types are str, path, int, num, bool,
+stdin, and words such as short|full:
+
+	agents new tool log -- git log --oneline -n '{count:int=10}' -- '{path:path}'
+	agents new tool item -- curl -sS 'https://example.org/items/{id}'
+
+A value that begins with a dash is refused where it could be an option: except behind --
+and inside a word. In a URL, values are percent-encoded. The description comes from
+COMMAND --help: a program in PATH is run with this one word, in a sandbox. docs/tools.md
+says more.
 
 With --from it is a copy of a tool that ships with this program, with the modules that
 it needs in the folder lib beside it. The slug is then optional.
@@ -35,13 +51,21 @@ the language.`,
 			&cli.StringFlag{Name: "lang", Value: "bash", Usage: "`LANGUAGE` of the tool: bash, python, node or go", Destination: &lang, Validator: command.OneOf("bash", "python", "node", "go")},
 			&cli.StringFlag{Name: "dir", Usage: "write into `DIR` (default: the tool directory of the agent that is chosen here, or tools)", Destination: &dir},
 			scaffold.Tools().Flag(&from),
+			&cli.StringFlag{Name: "effects", Usage: "`EFFECTS` of COMMAND: none, idempotent or once (default: once, or what you answer at a terminal)", Destination: &effects, Validator: command.OneOf("none", "idempotent", "once")},
 		},
-		Action: func(_ context.Context, c *cli.Command) error {
-			if from == "?" {
+		Action: func(ctx context.Context, c *cli.Command) error {
+			i := slices.Index(os.Args, "--") // which is not among the arguments
+			switch {
+			case from == "?":
 				return p.Print(scaffold.Tools().List())
-			}
-			if from != "" && c.IsSet("lang") {
+			case from != "" && c.IsSet("lang"):
 				return failure.Usage("", "--from and --lang exclude each other")
+			case i >= 0 && (from != "" || c.IsSet("lang")):
+				return failure.Usage("", "a command, --from and --lang exclude each other")
+			case i >= 0:
+				return newCommandTool(ctx, p, c, os.Args[i+1:], toolPlace{dir: dir}, effects)
+			case effects != "":
+				return failure.Usage("", "--effects is for a command behind --")
 			}
 			if args, ok, err := scaffold.FileArguments(c, 3, 3); ok && from == "" && dir == "" {
 				if err == nil {
@@ -50,40 +74,90 @@ the language.`,
 				if err != nil {
 					return err
 				}
-				return newTool(p, args[0], toolPlace{dir: filepath.Dir(args[2]), base: filepath.Base(args[2])}, args[1], "")
+				return newTool(p, args[0], toolPlace{dir: filepath.Dir(args[2]), base: filepath.Base(args[2])}, languageOf(args[1]), "")
 			}
 			slug, err := scaffold.Tools().Slug(c, from)
 			if err != nil {
 				return err
 			}
-			return newTool(p, slug, toolPlace{dir: dir}, lang, from)
+			return newTool(p, slug, toolPlace{dir: dir}, languageOf(lang), from)
 		},
 	}
 }
 
+// newCommandTool writes a tool that runs the command line words.
+func newCommandTool(ctx context.Context, p *program.Env, c *cli.Command, words []string, to toolPlace, effects string) error {
+	slug := c.Args().First()
+	if c.NArg() != len(words)+1 || len(words) == 0 {
+		return failure.Usage("`agents new tool --help` says more", "new tool: want SLUG -- COMMAND...")
+	}
+	if err := scaffold.CheckSlug(c, slug); err != nil {
+		return err
+	}
+	t, err := scaffold.NewCommandTool(p, words)
+	if err != nil {
+		return err
+	}
+	return newTool(p, slug, to, language{suffix: ".sh", text: func(slug, file string) (string, error) {
+		if effects == "" {
+			if effects, err = askEffects(ctx, p); err != nil {
+				return "", err
+			}
+		}
+		return t.Text(slug, file, effects, scaffold.CommandHelp(ctx, p, words[0])), nil
+	}, program: "sh", library: scaffold.ShellLibrary, try: "agents tool test %s"}, "")
+}
+
+// askEffects asks the person at the terminal for the effects of a command.
+func askEffects(ctx context.Context, p *program.Env) (string, error) {
+	asker := ask.Terminal(p, false)
+	if asker == nil {
+		return "once", nil
+	}
+	n, err := asker.Choice(ctx, "What does a call change?", []string{
+		"something, each time: it is never repeated by itself",
+		"nothing: it only looks",
+		"nothing more, if it is made again with the same arguments",
+	})
+	if err != nil && ctx.Err() == nil {
+		err = failure.Usage("--effects answers the question", "new tool: nothing was written: there was no answer")
+	}
+	return []string{"once", "none", "idempotent"}[n], err
+}
+
 type language struct {
-	suffix, text string
-	program      string // what runs it
-	source       bool   // a Go program lies beside it
+	suffix  string
+	text    func(slug, file string) (string, error)
+	program string // what runs it
+	library string // the text of agents_tool with this suffix; "" if it needs none
+	source  bool   // a Go program lies beside it
+	try     string // a command for the new tool
 }
 
 func languageOf(name string) language {
+	l := language{suffix: ".sh", program: "bash", library: scaffold.ShellLibrary}
+	text := scaffold.BashTool
 	switch name {
 	case "python":
-		return language{suffix: ".py", text: scaffold.PythonTool, program: "python3"}
+		l = language{suffix: ".py", program: "python3", library: scaffold.PythonLibrary}
+		text = scaffold.PythonTool
 	case "node":
-		return language{suffix: ".mjs", text: scaffold.NodeTool, program: "node"}
+		l = language{suffix: ".mjs", program: "node"}
+		text = scaffold.NodeTool
 	case "go":
-		return language{suffix: ".sh", text: scaffold.GoTool, program: "go", source: true}
+		l = language{suffix: ".sh", program: "go", source: true}
+		text = scaffold.GoTool
 	}
-	return language{suffix: ".sh", text: scaffold.BashTool, program: "bash"}
+	l.text = func(slug, file string) (string, error) { return scaffold.Fill(text, slug, file), nil }
+	l.try = "agents tool call %s --arg text=hello --arg times=2"
+	return l
 }
 
 // A toolPlace is where a new tool is written: the zero value is the tool directory of the agent
 // that is chosen here. base is the name of its file without the suffix; "" is the slug.
 type toolPlace struct{ dir, base string }
 
-func newTool(p *program.Env, slug string, to toolPlace, lang, from string) error {
+func newTool(p *program.Env, slug string, to toolPlace, l language, from string) error {
 	dir, base := to.dir, cmp.Or(to.base, slug)
 	changed := func() {}
 	if dir == "" {
@@ -93,7 +167,6 @@ func newTool(p *program.Env, slug string, to toolPlace, lang, from string) error
 		}
 	}
 	defer changed()
-	l := languageOf(lang)
 	name := strings.TrimSuffix(base, l.suffix) + l.suffix
 	source := slug + "-src"
 	for _, other := range []string{base, name, base + ".sh", base + ".py", base + ".mjs", source} {
@@ -105,21 +178,24 @@ func newTool(p *program.Env, slug string, to toolPlace, lang, from string) error
 	if from != "" {
 		return s.Finish(s.CopyTool(dir, slug, from), "agents tool describe "+program.ShellQuote(program.Command(filepath.Join(dir, slug))))
 	}
-	err := s.Folder(dir)
+	text, err := l.text(slug, name)
+	if err == nil {
+		err = s.Folder(dir)
+	}
 	if l.source && err == nil {
 		err = goSource(s, filepath.Join(dir, source), slug, name)
 	}
-	if lang == "python" && err == nil {
-		err = s.AddSame(filepath.Join(dir, "agents_tool.py"), 0o644, scaffold.PythonLibrary)
+	if l.library != "" && err == nil {
+		err = s.AddSame(filepath.Join(dir, "agents_tool"+l.suffix), 0o644, l.library)
 	}
 	path := filepath.Join(dir, name)
 	if err == nil {
-		err = s.Add(path, 0o755, scaffold.Fill(l.text, slug, name))
+		err = s.Add(path, 0o755, text)
 	}
 	if _, lookErr := exec.LookPath(l.program); lookErr != nil && err == nil {
 		p.Note("%s, which runs it, is not in PATH", l.program)
 	}
-	return s.Finish(err, "agents tool call "+program.ShellQuote(program.Command(path))+" --arg text=hello --arg times=2")
+	return s.Finish(err, fmt.Sprintf(l.try, program.ShellQuote(program.Command(path))))
 }
 
 // goSource writes the program of a tool in Go, a module of its own.

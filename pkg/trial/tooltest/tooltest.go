@@ -215,8 +215,14 @@ func (t *tester) argument(ctx context.Context, name string, list []Example, harm
 	if i < 0 {
 		skipped = "no example shows {" + name + "}: it got all values, and whether they arrived was not seen"
 	}
-	e := list[max(i, 0)]
-	e.made = e.made || i < 0
+	e, shown := made(t.desc), i >= 0
+	if !shown { // an example that fails says nothing of other values
+		i = slices.IndexFunc(list, func(e Example) bool { return !e.Fails })
+	}
+	if i >= 0 {
+		e = list[i]
+		e.made = e.made || !shown
+	}
 	for _, v := range values() {
 		e := e.with(name, v.text)
 		if _, _, err := t.desc.Command(e.Args, exectool.Translation{}); err != nil {

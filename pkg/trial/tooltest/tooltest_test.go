@@ -64,6 +64,7 @@ func TestToolsThatKeepTheContract(t *testing.T) {
 		"a file's name": {mode("dashdashequal") + `"effects": "idempotent", "examples": [{"args": {"text": "x"}, "files": {"{text}": "old"}, "writes": {"{text}": "^new\\n$"}}]`, `echo new >"./${1#*=}"`},
 		"refusals":      {mode("stdin") + looks + example, `text=$(cat; echo .); [ ${#text} -gt 2 ] && [ ${#text} -lt 1000 ] || { echo refused >&2; exit 1; }; printf '%s' "${text%.}"`},
 		"failing":       {about + noArgs + looks + `, "examples": [{"args": {}, "fails": true, "result": "bad"}]`, "echo bad >&2; exit 3"},
+		"one refusal":   {mode("dashdashequal") + looks + `, "examples": [{"args": {"text": "-"}, "fails": true, "result": "dash"}]`, `[ "$1" != --text=- ] || { echo dash >&2; exit 2; }`},
 		"made up":       {mode("stdin") + looks, "cat"},
 	} {
 		t.Run(name, func(t *testing.T) {

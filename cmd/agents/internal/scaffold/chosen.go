@@ -23,12 +23,13 @@ func (s Shipped) Slug(c *cli.Command, from string) (string, error) {
 func SlugArgument(c *cli.Command) (string, error) {
 	slug, err := command.OneArgument(c, "the slug, its name,")
 	if err == nil {
-		err = checkSlug(c, slug)
+		err = CheckSlug(c, slug)
 	}
 	return slug, err
 }
 
-func checkSlug(c *cli.Command, slug string) error {
+// CheckSlug returns an error for the user if slug cannot be the name of an agent or tool.
+func CheckSlug(c *cli.Command, slug string) error {
 	if !ValidSlug(slug) {
 		return failure.Usage(SlugHint, "%s: %q is not a valid slug", c.FullName(), slug)
 	}
@@ -43,7 +44,7 @@ func FileArguments(c *cli.Command, least, most int) (args []string, ok bool, err
 	if len(args) < least || len(args) > most {
 		return nil, false, nil
 	}
-	return args, true, checkSlug(c, args[0])
+	return args, true, CheckSlug(c, args[0])
 }
 
 // Chosen is the agent that the command line, the environment, a cfg file or the

@@ -27,9 +27,11 @@ var (
 	BashTool string
 	//go:embed files/tool.py
 	PythonTool string
-	// PythonLibrary lies beside tools in Python.
+	// PythonLibrary lies beside tools in Python, ShellLibrary beside those in sh.
 	//go:embed files/agents_tool.py
 	PythonLibrary string
+	//go:embed files/agents_tool.sh
+	ShellLibrary string
 	//go:embed files/tool.mjs
 	NodeTool string
 	//go:embed files/tool-go.sh

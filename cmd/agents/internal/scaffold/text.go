@@ -18,6 +18,8 @@ func Text(kind, name string) string {
 		return PythonTool
 	case "tool agents_tool.py":
 		return PythonLibrary
+	case "tool agents_tool.sh":
+		return ShellLibrary
 	case "tool node":
 		return NodeTool
 	case "agent ollama":

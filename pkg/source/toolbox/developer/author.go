@@ -64,8 +64,9 @@ func (b *box) scaffold(a *arguments) (any, error) {
 	if err := b.files.Write(path, []byte(text)); err != nil {
 		return nil, err
 	}
-	if library := filepath.Join(filepath.Dir(path), "agents_tool.py"); name == "python" && isMissing(exists(filepath.Join(filepath.Dir(file), "agents_tool.py"))) {
-		err = b.files.Write(library, []byte(b.o.Text(kind, "agents_tool.py")))
+	library := map[string]string{"bash": "agents_tool.sh", "python": "agents_tool.py"}[name]
+	if kind == "tool" && library != "" && isMissing(exists(filepath.Join(filepath.Dir(file), library))) {
+		err = b.files.Write(filepath.Join(filepath.Dir(path), library), []byte(b.o.Text(kind, library)))
 	}
 	if kind == "tool" && err == nil {
 		err = b.files.makeExecutable(file)
