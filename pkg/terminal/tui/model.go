@@ -34,6 +34,8 @@ type model struct {
 	screen  screen // on the alternate screen; nil shows the live region
 	opening screen // waits until everything is printed
 	alt     bool   // the terminal shows the alternate screen, or is about to
+	shows   func() (alt bool)
+	closing bool // a closedMsg is about to come
 
 	input   textarea.Model
 	history *input.History
@@ -67,7 +69,9 @@ type (
 	}
 	// mainScreenMsg reports that the terminal shows the main screen again.
 	mainScreenMsg struct{}
-	tickMsg       struct{}
+	// closedMsg comes a while after a screen was closed.
+	closedMsg struct{}
+	tickMsg   struct{}
 	// drawnMsg reports that a frame was drawn and the next may be lower.
 	drawnMsg struct{}
 	// lateMsg ends the program, whatever the terminal shows.
@@ -79,8 +83,12 @@ type (
 // leaveTime is how long the rows of the live region may take to disappear.
 const leaveTime = 300 * time.Millisecond
 
+// closeTime is how long the terminal may take to show the main screen again. A screen that was
+// closed between two frames was never drawn, and then there is nothing that the terminal leaves.
+const closeTime = 100 * time.Millisecond
+
 func newModel(ctx context.Context, o *Options) *model {
-	m := &model{ctx: ctx, o: o, width: 80, height: 24, input: newInput(o.Keys), history: o.History, tree: o.Tree}
+	m := &model{ctx: ctx, o: o, width: 80, height: 24, input: newInput(o.Keys), history: o.History, tree: o.Tree, shows: func() bool { return false }}
 	if m.history == nil {
 		m.history = &input.History{}
 	}
@@ -155,6 +163,9 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		m.print.piece, m.printed = nil, !m.printed
 	case mainScreenMsg:
 		m.alt = m.screen != nil
+	case closedMsg:
+		m.closing = false
+		m.alt = m.screen != nil || m.shows()
 	case lateMsg:
 		m.late = true
 	case tickMsg:
@@ -207,8 +218,12 @@ func (m *model) tick() tea.Cmd {
 // printMore prints what is finished, opens a screen when nothing is left to be printed,
 // and ends the program when the person leaves.
 func (m *model) printMore() tea.Cmd {
-	if m.alt {
-		return nil // what is printed there would be lost
+	if m.alt { // what is printed there would be lost
+		if m.screen != nil || m.closing {
+			return nil
+		}
+		m.closing = true
+		return tea.Tick(closeTime, func(time.Time) tea.Msg { return closedMsg{} })
 	}
 	if cmd := m.print.next(m.height - m.liveRows() - 1); cmd != nil || m.print.busy() {
 		return cmd
