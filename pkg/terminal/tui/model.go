@@ -38,6 +38,7 @@ type model struct {
 	closing bool // a closedMsg is about to come
 
 	input   textarea.Model
+	begun   string // the id of the question that was shown when what is typed was begun
 	history *input.History
 	recall  int          // of history; its length is the draft
 	draft   string       // while an earlier prompt is shown
@@ -145,7 +146,12 @@ func (m *model) connect() tea.Cmd {
 
 // Update implements tea.Model.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	empty := m.input.Value() == ""
+	shown := questionID(m.asks())
 	cmd := m.update(msg)
+	if empty && m.input.Value() != "" {
+		m.begun = shown
+	}
 	return m, tea.Batch(cmd, m.printMore(), m.tick())
 }
 
@@ -371,7 +377,11 @@ func (m *model) arrived(msg arrivedMsg) tea.Cmd {
 // in progress, or as the prompt of a new run.
 func (m *model) send() tea.Cmd {
 	t, text := m.talk(), m.input.Value()
-	if n := t.tree.Question(); n != nil {
+	if n := m.asks(); n != nil {
+		if text != "" && m.begun != n.Question.Question {
+			m.begun, m.message = n.Question.Question, m.o.Keys.hint("send", "again answers the question, which came while you typed")
+			return nil
+		}
 		if err := t.answer(n.Question, text); err != nil {
 			m.message = err.Error()
 			return nil
@@ -430,6 +440,26 @@ func (m *model) send() tea.Cmd {
 	return m.begin(t, m.prompt(t, message))
 }
 
+// asks returns the node whose question the input answers, nil if there is none: the one that
+// is shown.
+func (m *model) asks() *view.Node {
+	s, ok := m.screen.(*inspector)
+	if !ok {
+		return m.talk().tree.Question()
+	}
+	if n := s.chosen(); n != nil && n.Question != nil {
+		return n
+	}
+	return nil
+}
+
+func questionID(n *view.Node) string {
+	if n == nil || n.Question == nil {
+		return ""
+	}
+	return n.Question.Question
+}
+
 func (m *model) remember(text string) {
 	if err := m.history.Add(text); err != nil {
 		m.message = "what you type is not saved: " + err.Error()
@@ -463,6 +493,9 @@ func (m *model) recalled(by int) bool {
 func (m *model) next(to int) {
 	m.at = to % len(m.talks)
 	t := m.talk()
+	if _, ok := m.screen.(*inspector); ok {
+		m.screen = newInspector(t)
+	}
 	m.print.add(m.rule(fmt.Sprintf("%d/%d %s", m.at+1, len(m.talks), t.agent)))
 	m.printTalk(t)
 }

@@ -251,6 +251,68 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
+// What was typed before a question was shown is not an answer to it until enter is pressed once
+// more: it was meant for something else, perhaps for another question.
+func TestWhatWasTypedBeforeAQuestionIsNoAnswer(t *testing.T) {
+	other := with(question(), func(e *agent.Event) { e.Question, e.Args = "q0", `{"command":"ls"}` })
+	elicit := with(question(), func(e *agent.Event) { e.What, e.Text = "elicit", "Which key?" })
+	for _, typed := range []string{"y", "yes", "session", "folder", "no, not this", "a message"} {
+		for name, before := range map[string][]agent.Event{"no question": nil, "another question": {other}} {
+			for _, asked := range []agent.Event{question(), elicit} {
+				x := newTest(t, nil)
+				x.talk().approvals = Approvals{File: filepath.Join(t.TempDir(), "approvals.json"), Folder: "/here"}
+				x.begin()
+				x.events(prompted("clean up", 0)...)
+				x.events(before...)
+				x.typeText(typed)
+				x.events(asked)
+				x.press(enter)
+				if x.talk().question() == nil || x.input.Value() != typed || !strings.Contains(x.model.message, "enter again") {
+					t.Errorf("%s, then %s: after %q and enter the question is %v, the input %q, the message %q", name, asked.What, typed, x.talk().question(), x.input.Value(), x.model.message)
+				}
+				if typed == "a message" && asked.What == "approve" {
+					continue
+				}
+				x.press(enter)
+				if m := x.received("reply"); m["question"] != "q1" || x.talk().question() != nil {
+					t.Errorf("%s, then %s: after enter again %v was sent", name, asked.What, m)
+				}
+			}
+		}
+	}
+}
+
+// The tree of agents has an input for the agent that is chosen: what is typed to one is no answer
+// to the question of another, which is not shown.
+func TestTheInspectorAnswersTheQuestionOfTheChosenAgent(t *testing.T) {
+	tree, down := tea.KeyPressMsg{Code: 't', Mod: tea.ModCtrl}, tea.KeyPressMsg{Code: tea.KeyDown}
+	for _, chosen := range []struct {
+		downs          int
+		kind, question string
+		session        any
+	}{{0, "input", "", nil}, {1, "reply", "q1", nil}, {2, "input", "", "S2"}} {
+		x := newTest(t, nil)
+		x.begin()
+		x.events(prompted("work", 2)...)
+		x.press(tree)
+		for range chosen.downs {
+			x.press(down)
+		}
+		x.events(with(below(agent.EventQuestion, 1), func(e *agent.Event) {
+			e.Question, e.What, e.Path, e.Tool, e.Args = "q1", "approve", []string{"lead", "helper1"}, "bash", `{"command":"rm -r build"}`
+		}))
+		x.typeText("yes")
+		x.press(enter)
+		m := x.received(chosen.kind)
+		if chosen.kind == "input" && m["text"] != "yes" || chosen.question != "" && m["question"] != chosen.question || !reflect.DeepEqual(m["session"], chosen.session) {
+			t.Errorf("agent %d is chosen: %v was sent", chosen.downs, m)
+		}
+		if answered := x.talk().question() == nil; answered != (chosen.question != "") {
+			t.Errorf("agent %d is chosen: the question of the first sub-agent is answered: %v", chosen.downs, answered)
+		}
+	}
+}
+
 func TestAFormIsFilledFieldByField(t *testing.T) {
 	x := newTest(t, nil)
 	x.begin()
