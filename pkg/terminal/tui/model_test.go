@@ -393,6 +393,39 @@ func TestTheLiveRegionIsAThirdOfTheScreen(t *testing.T) {
 	}
 }
 
+func TestWrap(t *testing.T) {
+	for _, test := range []struct {
+		line string
+		want []string
+	}{
+		{"", []string{""}},
+		{"short", []string{"short"}},
+		{"eight ce", []string{"eight ce"}},
+		{"two words", []string{"two", "words"}},
+		{"exactly8 more", []string{"exactly8", "more"}},
+		{"averylongwordindeed", []string{"averylon", "gwordind", "eed"}},
+		{"   averylongword", []string{"   avery", "longword"}},
+		{"a      b      c", []string{"a      b", "c"}},
+		{"日本語日本語", []string{"日本語日", "本語"}},
+		{"a日本語 日本語", []string{"a日本語", "日本語"}},
+	} {
+		if got := wrap(test.line, 8); !slices.Equal(got, test.want) {
+			t.Errorf("wrap(%q, 8) = %q, want %q", test.line, got, test.want)
+		}
+	}
+	for _, piece := range []string{"abc ", "a", "日", " ", "e\u0301"} { // in time that grows with the text
+		text := strings.Repeat(piece, 1<<20)
+		began := time.Now()
+		lines := wrap(text, 79)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%d times %q take %s", 1<<20, piece, took)
+		}
+		if got := strings.Join(lines, ""); strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(text, " ", "") {
+			t.Errorf("of %d times %q something is missing", 1<<20, piece)
+		}
+	}
+}
+
 func TestWithoutColorsThereAreNoSequences(t *testing.T) {
 	x := newTest(t, nil)
 	x.begin()
