@@ -68,6 +68,7 @@ func (m *model) stop(armed bool) tea.Cmd {
 	t := m.talk()
 	switch {
 	case m.job != nil:
+		m.job.stopped = true
 		m.job.cancel()
 		return nil
 	case t.busy() && t.cancels == 0:

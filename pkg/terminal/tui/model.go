@@ -167,6 +167,9 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return m.arrived(msg)
 	case printedMsg:
 		m.print.piece, m.printed = nil, !m.printed
+		if m.job != nil && m.job.waits {
+			return m.moreOfJob()
+		}
 	case mainScreenMsg:
 		m.alt = m.screen != nil
 	case closedMsg:

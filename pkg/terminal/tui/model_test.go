@@ -708,6 +708,58 @@ func TestResultsAreFolded(t *testing.T) {
 	}
 }
 
+// run does what commands do until none is left, while ten lines are printed for each.
+func (x *test) run(cmd tea.Cmd) {
+	list := []tea.Cmd{cmd}
+	for len(list) > 0 || len(x.print.lines) > 0 {
+		if len(list) > 0 && list[0] != nil {
+			list = append(list, x.update(list[0]()))
+		}
+		list = list[min(1, len(list)):]
+		n := min(len(x.print.lines), 10)
+		x.printed, x.print.lines = append(x.printed, x.print.lines[:n]...), x.print.lines[n:]
+		list = append(list, x.update(printedMsg{}))
+		list = slices.DeleteFunc(list, func(cmd tea.Cmd) bool { return cmd == nil })
+	}
+}
+
+// A command of the shell that prints more than the terminal takes waits, and can be stopped. Its
+// output belongs to the conversation in which it was typed.
+func TestACommandWaitsForTheTerminal(t *testing.T) {
+	x := newTest(t, nil)
+	x.run(x.shell("i=0; while test $i -lt 3000; do echo $i; i=$((i+1)); done; printf end"))
+	if got := slices.DeleteFunc(x.printed, func(line string) bool { return line == "" }); len(got) != 3001 || got[0] != "0" || got[2999] != "2999" || got[3000] != "end" || x.job != nil {
+		t.Errorf("%d lines were printed, and the command runs: %v", len(got), x.job != nil)
+	}
+	for name, command := range map[string]string{"lines": "yes", "one line": "yes | tr -d '\\n'"} {
+		x := newTest(t, nil)
+		first := x.talk()
+		next := x.shell(command)
+		for range 3 {
+			time.Sleep(100 * time.Millisecond)
+			x.job.mu.Lock()
+			if n := len(x.job.text); n > maxUnread+64<<10 {
+				t.Errorf("%s: %d bytes wait to be read", name, n)
+			}
+			x.job.mu.Unlock()
+		}
+		for next != nil {
+			next = x.update(next())
+		}
+		if !x.job.waits || len(x.print.lines) <= maxUnprinted {
+			t.Fatalf("%s: the command does not wait for %d lines to be printed", name, len(x.print.lines))
+		}
+		x.talks = append(x.talks, x.newTalk("other", ""))
+		x.at = 1
+		x.update(tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl})
+		x.print.lines = nil
+		x.run(x.update(printedMsg{}))
+		if x.job != nil || len(first.outputs) != 1 || x.talk().outputs != nil || !strings.Contains(first.outputs[0], "[stopped]") {
+			t.Errorf("%s: after ctrl+c the command runs: %v; the conversations have %d and %d outputs", name, x.job != nil, len(first.outputs), len(x.talk().outputs))
+		}
+	}
+}
+
 func TestCallsMakeRoomForAgents(t *testing.T) {
 	x := newTest(t, nil)
 	x.tree = true
