@@ -207,7 +207,9 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		m.printed = !m.printed
 	case tea.KeyPressMsg:
 		return m.key(msg)
-	default: // pastes, and what the input sends to itself
+	case tea.PasteMsg:
+		return m.paste(msg)
+	default: // what the input sends to itself
 		var cmd tea.Cmd
 		m.input, cmd = m.input.Update(msg)
 		return cmd
@@ -324,8 +326,9 @@ func (m *model) begin(t *talk, start agent.Start) tea.Cmd {
 		return t.start(m.ctx, &t.own.Server, start)
 	case t.apart:
 		t.waiting = &start
+		flags := t.serving(t.flags)
 		return func() tea.Msg {
-			s, err := connect(m.ctx, m.o, t.serving(t.flags)...)
+			s, err := connect(m.ctx, m.o, flags...)
 			return connectedMsg{t, s, err}
 		}
 	case m.server == nil || m.server.dead():

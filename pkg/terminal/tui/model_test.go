@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/agents-exe/agents/pkg/source/remote"
+	"github.com/agents-exe/agents/pkg/terminal/input"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
@@ -664,6 +666,53 @@ func BenchmarkKeystroke(b *testing.B) {
 				x.Update(tea.KeyPressMsg{Code: tea.KeyBackspace})
 			}
 		})
+	}
+}
+
+func TestWhatIsPastedGoesWhereItIsTyped(t *testing.T) {
+	for name, keys := range map[string][]tea.KeyPressMsg{
+		"sessions": {{Code: 's', Mod: tea.ModCtrl}}, "keys": {{Code: tea.KeyF1}}, "search": {{Code: 'r', Mod: tea.ModCtrl}}, "tree": {{Code: 't', Mod: tea.ModCtrl}}, "": nil,
+	} {
+		x := newTest(t, nil)
+		x.history = &input.History{}
+		_ = x.history.Add("an earlier text")
+		x.press(keys...)
+		x.send(tea.PasteMsg{Content: "earlier\n text"})
+		list, _ := x.screen.(*list)
+		switch {
+		case name == "search":
+			if x.search.words != "earlier text" || x.input.Value() != "an earlier text" {
+				t.Errorf("the search is for %q and finds %q", x.search.words, x.input.Value())
+			}
+		case list != nil:
+			if list.typed != "earlier text" || x.input.Value() != "" {
+				t.Errorf("%s: the words of the list are %q, the input is %q", name, list.typed, x.input.Value())
+			}
+		case x.input.Value() != "earlier\n text":
+			t.Errorf("%s: the input is %q", name, x.input.Value())
+		}
+	}
+}
+
+// What a command does beside the model uses what the conversation was when it was given.
+func TestCommandsDoNotReadAConversationThatChanges(t *testing.T) {
+	for _, name := range []string{"save", "undo", "fork", "agents", "tools", "model"} {
+		x := newTest(t, nil)
+		x.o.Program, x.o.Dir = filepath.Join(t.TempDir(), "none"), t.TempDir()
+		x.talk().session = "R"
+		args := map[string]string{"save": filepath.Join(t.TempDir(), "file"), "model": "other"}[name]
+		cmd := x.command(name, args)
+		if cmd == nil {
+			t.Fatalf("/%s does nothing", name)
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); cmd() }()
+		talk := x.talk() // the race detector reports another use
+		talk.session, talk.agent, talk.flags, talk.of = "S", "other", nil, "T"
+		<-done
+		if left, err := os.ReadDir(x.o.Dir); err != nil || len(left) > 0 {
+			t.Errorf("/%s leaves %v (%v) of a server that did not start", name, left, err)
+		}
 	}
 }
 
