@@ -48,11 +48,24 @@ type request struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		if <-signals == syscall.SIGTERM {
+			cancel(errTerminated)
+		}
+		cancel(nil)
+	}()
 	err := run(ctx, os.Args[1:])
-	stop()
+	signal.Stop(signals)
 	os.Exit(report(os.Stderr, err))
 }
+
+// errTerminated is that a SIGTERM ended the program, and exitTerminated its exit code.
+var errTerminated = errors.New("terminated")
+
+const exitTerminated = 143
 
 // report writes an error, which may be the words of another server, and returns the exit code.
 func report(w io.Writer, err error) int {
@@ -60,8 +73,11 @@ func report(w io.Writer, err error) int {
 		fmt.Fprintln(w, termtext.Clean(ended.Text)) // as agents would say it
 		return ended.Code
 	}
-	if err == nil || errors.Is(err, context.Canceled) {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
 		return 0
+	case errors.Is(err, errTerminated):
+		return exitTerminated
 	}
 	fmt.Fprintf(w, "error: %s\n", termtext.Clean(err.Error()))
 	return 1

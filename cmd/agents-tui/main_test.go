@@ -29,4 +29,7 @@ func TestErrorsControlNoTerminal(t *testing.T) {
 			t.Errorf("report(%v) writes %q and returns %d", err, b.String(), code)
 		}
 	}
+	if code := report(&b, errTerminated); code != 143 || b.Len() > 0 {
+		t.Errorf("after a SIGTERM report writes %q and returns %d, want 143", b.String(), code)
+	}
 }
