@@ -9,12 +9,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/terminal/input"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 	"github.com/agents-exe/agents/pkg/terminal/tui"
 )
 
@@ -46,17 +48,39 @@ type request struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		if <-signals == syscall.SIGTERM {
+			cancel(errTerminated)
+		}
+		cancel(nil)
+	}()
 	err := run(ctx, os.Args[1:])
-	stop()
+	signal.Stop(signals)
+	os.Exit(report(os.Stderr, err))
+}
+
+// errTerminated is that a SIGTERM ended the program, and exitTerminated its exit code.
+var errTerminated = errors.New("terminated")
+
+const exitTerminated = 143
+
+// report writes an error, which may be the words of another server, and returns the exit code.
+func report(w io.Writer, err error) int {
 	if ended, ok := errors.AsType[*tui.ServerError](err); ok {
-		fmt.Fprintln(os.Stderr, ended.Text) // as agents would say it
-		os.Exit(ended.Code)
+		fmt.Fprintln(w, termtext.Clean(ended.Text)) // as agents would say it
+		return ended.Code
 	}
-	if err != nil && !errors.Is(err, context.Canceled) {
-		fmt.Fprintf(os.Stderr, "error: %v\n", err)
-		os.Exit(1)
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
+		return 0
+	case errors.Is(err, errTerminated):
+		return exitTerminated
 	}
+	fmt.Fprintf(w, "error: %s\n", termtext.Clean(err.Error()))
+	return 1
 }
 
 func run(ctx context.Context, args []string) error {

@@ -60,6 +60,24 @@ func TestChatInPlainLines(t *testing.T) {
 	s.Await(`^code 130$`)
 }
 
+// Ctrl-C ends a run that waits for an answer; the terminal is as before, and the chat continues.
+func TestChatInPlainLinesIsStoppedAtAQuestion(t *testing.T) {
+	s := openTalk(t, 80, `agents cli --plain --agent-file agent.json; echo "code $?"`)
+	for range 2 {
+		s.Type("touch it")
+		s.Press("Enter")
+		s.Await(`elp\?\n*\z`)
+		s.Press("C-c")
+		s.Await(`(?s)the question was withdrawn.*interrupted ·.*^>\n*\z`)
+		s.tell("hello", `> hello\n.*You said: hello`)
+	}
+	if _, err := os.Stat(filepath.Join(s.Dir, "it")); err == nil {
+		t.Error("the call was made although the run was stopped")
+	}
+	s.Press("C-d")
+	s.Await(`^code 0$`)
+}
+
 func TestPersonWithoutACommand(t *testing.T) {
 	s := openTalk(t, 80, `agents --agent-file agent.json; echo "code $?"; agents; echo "again $?"`)
 	s.tell("hello", `You said: hello`)

@@ -114,11 +114,11 @@ func askEffects(ctx context.Context, p *program.Env) (string, error) {
 	if asker == nil {
 		return "once", nil
 	}
-	n, err := asker.Choice(ctx, "What does a call change?", []string{
+	n, err := asker.Choice(ctx, "What does a call change?", ask.Group{Labels: []string{
 		"something, each time: it is never repeated by itself",
 		"nothing: it only looks",
 		"nothing more, if it is made again with the same arguments",
-	})
+	}})
 	if err != nil && ctx.Err() == nil {
 		err = failure.Usage("--effects answers the question", "new tool: nothing was written: there was no answer")
 	}

@@ -256,6 +256,26 @@ func TestChatIsSuspended(t *testing.T) {
 	s.Await("continues this conversation\n(?s).*^shell>")
 }
 
+// A screen that is closed before it is drawn leaves no trace: what follows is printed, and the
+// interface can be left.
+func TestChatScreenIsClosedAtOnce(t *testing.T) {
+	for _, key := range []string{"C-t", "C-s"} {
+		t.Run(key, func(t *testing.T) {
+			s := openChat(t, 80, 30, chatCommand)
+			s.Await(`^── helper · /help`)
+			for range 3 {
+				s.Press(key, key)
+				s.Type("hello")
+				s.Press("Enter")
+				s.Await(`(?s)You said: hello\n.*^── helper · done[^\n]*\n>\n`)
+				s.say("/new", `a new conversation`)
+			}
+			s.Press(key, key, "C-d")
+			s.Await(`^code 0$`)
+		})
+	}
+}
+
 // A run of a server is watched and directed.
 func TestChatAttaches(t *testing.T) {
 	s := openChat(t, 100, 30, "agents serve --quiet --no-token --agent-file agent.json --listen 127.0.0.1:0 >served 2>&1 & while ! grep -q serving served; do sleep 0.02; done; "+chatCommand+"; kill $!")

@@ -193,8 +193,9 @@ func (m *model) described(t *talk, text func(d *remote.Description) string) tea.
 		m.say("", errors.New("there is no server"))
 		return nil
 	}
+	slug := t.agent
 	return func() tea.Msg {
-		d, err := s.Describe(m.ctx, t.agent)
+		d, err := s.Describe(m.ctx, slug)
 		if err != nil {
 			return saidMsg{err: err}
 		}
@@ -221,6 +222,7 @@ func (m *model) agentsText(t *talk) tea.Cmd {
 	if t.tree.Root != nil {
 		model = t.tree.Root.Model
 	}
+	slug := t.agent
 	return m.described(t, func(d *remote.Description) string {
 		text := entryText("  ", d.Name, model, d.Description)
 		for _, tool := range d.Tools {
@@ -229,7 +231,7 @@ func (m *model) agentsText(t *talk) tea.Cmd {
 			}
 		}
 		for _, other := range others {
-			if other.Name != t.agent {
+			if other.Name != slug {
 				text += entryText("  ", other.Name, "", other.Description)
 			}
 		}
@@ -262,8 +264,9 @@ func (m *model) chooseModel(t *talk, name string) tea.Cmd {
 		return m.listModels(t)
 	}
 	flags := append(slices.Clone(t.flags), "--model", name)
+	serving := t.serving(flags)
 	return func() tea.Msg {
-		s, err := connect(m.ctx, m.o, t.serving(flags)...)
+		s, err := connect(m.ctx, m.o, serving...)
 		return modelMsg{t, name, flags, s, err}
 	}
 }
@@ -346,12 +349,13 @@ func (m *model) copy(t *talk, name string) tea.Cmd {
 	if name == "undo" {
 		args = []string{"session", "fork", "--undo", was}
 	}
+	slug := t.agent
 	return func() tea.Msg {
 		out, said, err := command(m.ctx, m.o, args...)
 		if err != nil {
 			return saidMsg{err: err}
 		}
-		msg := openMsg{session: session{ID: strings.TrimSpace(string(out)), Agent: t.agent}, in: t, said: said + "  session " + was + " stays as it was"}
+		msg := openMsg{session: session{ID: strings.TrimSpace(string(out)), Agent: slug}, in: t, said: said + "  session " + was + " stays as it was"}
 		if name == "fork" {
 			msg.said = "  a copy: session " + msg.ID + "; " + was + " stays as it is"
 		}
@@ -380,8 +384,9 @@ func (m *model) save(t *talk, name string) tea.Cmd {
 		m.say("", errNoSession)
 		return nil
 	}
+	id := t.session
 	return func() tea.Msg {
-		out, _, err := command(m.ctx, m.o, "session", "show", t.session)
+		out, _, err := command(m.ctx, m.o, "session", "show", id)
 		if err != nil {
 			return saidMsg{err: err}
 		}

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 )
@@ -62,12 +63,29 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	return cmd
 }
 
+// paste adds a text to what is typed: to the words of a search or of a list, else to the input.
+func (m *model) paste(text tea.PasteMsg) tea.Cmd {
+	words := strings.Join(strings.Fields(text.Content), " ")
+	if m.search != nil {
+		m.search.words += words
+		m.found(m.history.Len())
+		return nil
+	}
+	if l, ok := m.screen.(*list); ok {
+		return l.type_(l.typed + words)
+	}
+	var cmd tea.Cmd
+	m.input, cmd = m.input.Update(text)
+	return cmd
+}
+
 // stop stops the run of the conversation. While none is in progress it empties the input,
 // and then leaves if it is pressed again.
 func (m *model) stop(armed bool) tea.Cmd {
 	t := m.talk()
 	switch {
 	case m.job != nil:
+		m.job.stopped = true
 		m.job.cancel()
 		return nil
 	case t.busy() && t.cancels == 0:

@@ -262,12 +262,13 @@ func (m *model) newTurns(t *talk, n *view.Node) *list {
 	}
 	l.at = max(len(l.items)-1, 0)
 	l.choose = func(i item) tea.Cmd {
+		was, apart := t.session, n.Parent != nil || t.apart
 		return func() tea.Msg {
-			id, err := fork(m.ctx, m.o, t.session, n, i.value.(int))
+			id, err := fork(m.ctx, m.o, was, n, i.value.(int))
 			if err != nil {
 				return failedMsg{err}
 			}
-			return m.load(session{ID: id, Agent: n.Agent, apart: n.Parent != nil || t.apart}, nil)
+			return m.load(session{ID: id, Agent: n.Agent, apart: apart}, nil)
 		}
 	}
 	return l

@@ -1,21 +1,28 @@
 package tui
 
 import (
+	"bytes"
 	"context"
-	"strings"
+	"slices"
 	"sync"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/agents-exe/agents/pkg/terminal/input"
 )
 
-// A job is a command of the shell in progress. What it prints is read with next.
+// A job is a command of the shell in progress. What it prints is read with next; a command that
+// prints faster than that waits.
 type job struct {
+	ctx     context.Context
 	cancel  context.CancelFunc
+	talk    *talk         // whose next message has the output
 	arrived chan struct{} // has a token when there is something to read
+	taken   chan struct{} // has a token when something was read
+	waits   bool          // for what was read to be printed
+	stopped bool          // by the person
 
 	mu     sync.Mutex
-	text   string // that was not read
+	text   []byte // that was not read
 	over   bool
 	output string // for the next message
 	note   string
@@ -29,10 +36,13 @@ type jobMsg struct {
 	over  bool
 }
 
+// How much of a job's output waits to be read, and how many lines of it to be printed.
+const maxUnread, maxUnprinted = 1 << 20, 1000
+
 // shell runs a command of the shell.
 func (m *model) shell(command string) tea.Cmd {
 	ctx, cancel := context.WithCancel(m.ctx)
-	j := &job{cancel: cancel, arrived: make(chan struct{}, 1)}
+	j := &job{ctx: ctx, cancel: cancel, talk: m.talk(), arrived: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
 	m.job = j
 	go func() {
 		output, note, err := input.Shell(ctx, command, j)
@@ -52,12 +62,24 @@ func (j *job) wake() {
 	}
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer. What is written after the job was stopped is lost.
 func (j *job) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	j.text += string(p)
-	j.mu.Unlock()
-	j.wake()
+	for j.ctx.Err() == nil {
+		j.mu.Lock()
+		room := len(j.text) < maxUnread
+		if room {
+			j.text = append(j.text, p...)
+		}
+		j.mu.Unlock()
+		if room {
+			j.wake()
+			break
+		}
+		select {
+		case <-j.taken:
+		case <-j.ctx.Done():
+		}
+	}
 	return len(p), nil
 }
 
@@ -67,21 +89,27 @@ func (j *job) next() tea.Cmd {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		n := len(j.text)
-		if !j.over {
-			n = strings.LastIndexByte(j.text, '\n') + 1
+		if !j.over && n < maxUnread {
+			n = bytes.LastIndexByte(j.text, '\n') + 1
 		}
-		msg := jobMsg{j, j.text[:n], j.over}
-		j.text = j.text[n:]
+		msg := jobMsg{j, string(j.text[:n]), j.over}
+		j.text = append(j.text[:0], j.text[n:]...)
+		select {
+		case j.taken <- struct{}{}:
+		default:
+		}
 		return msg
 	}
 }
 
 // jobPrinted shows what a job has printed, and keeps its output for the next message at its end.
 func (m *model) jobPrinted(msg jobMsg) tea.Cmd {
-	m.say(msg.lines, nil)
 	j := msg.job
+	if !j.stopped {
+		m.say(msg.lines, nil)
+	}
 	if !msg.over {
-		return j.next()
+		return m.moreOfJob()
 	}
 	m.job = nil
 	if j.err != nil {
@@ -89,6 +117,18 @@ func (m *model) jobPrinted(msg jobMsg) tea.Cmd {
 		return nil
 	}
 	m.say(j.note, nil)
-	m.talk().outputs = append(m.talk().outputs, j.output)
+	t := j.talk
+	if !slices.Contains(m.talks, t) { // another conversation is in its place
+		t = m.talk()
+	}
+	t.outputs = append(t.outputs, j.output)
 	return nil
+}
+
+// moreOfJob reads on once most of what was read is printed.
+func (m *model) moreOfJob() tea.Cmd {
+	if m.job.waits = len(m.print.lines) > maxUnprinted; m.job.waits {
+		return nil
+	}
+	return m.job.next()
 }

@@ -3,6 +3,7 @@ package tui
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
@@ -204,29 +205,41 @@ func (m *model) wrapped(prefix, text string) []string {
 	return lines
 }
 
-// wrap divides a line into lines of at most n cells, between words where it can.
+// wrap divides a line into lines of at most n cells, between words where it can. The time that it
+// takes grows with the line alone: a result can be a megabyte on one line.
 func wrap(line string, n int) (lines []string) {
-	for termtext.Width(line) > n {
-		cut, cells, space := 0, 0, -1
-		for i, r := range line {
-			if cells += termtext.Cell(r); cells > n && i > 0 {
-				if r == ' ' {
-					space = i
-				}
-				break
-			}
-			cut = i + utf8.RuneLen(r)
-			if r == ' ' && strings.TrimSpace(line[:i]) != "" {
+	for {
+		cut, space := row(line, n)
+		switch {
+		case cut == len(line):
+			return append(lines, line)
+		case space < 0:
+			lines, line = append(lines, line[:cut]), line[cut:]
+		default:
+			lines, line = append(lines, strings.TrimRight(line[:space], " ")), strings.TrimLeft(line[space:], " ")
+		}
+	}
+}
+
+// row returns the end of what fits n cells, and the last blank at which a longer line can be
+// divided, -1 if there is none.
+func row(line string, n int) (cut, space int) {
+	cells, blank := 0, true
+	space = -1
+	for i, r := range line {
+		if cells += termtext.Cell(r); cells > n && i > 0 {
+			if r == ' ' {
 				space = i
 			}
+			return cut, space
 		}
-		if space < 0 {
-			lines, line = append(lines, line[:cut]), line[cut:]
-			continue
+		cut = i + utf8.RuneLen(r)
+		if r == ' ' && !blank {
+			space = i
 		}
-		lines, line = append(lines, strings.TrimRight(line[:space], " ")), strings.TrimLeft(line[space:], " ")
+		blank = blank && unicode.IsSpace(r)
 	}
-	return append(lines, line)
+	return len(line), space
 }
 
 // style gives a text one of the 16 colors of the terminal, or a weight.

@@ -34,8 +34,11 @@ type model struct {
 	screen  screen // on the alternate screen; nil shows the live region
 	opening screen // waits until everything is printed
 	alt     bool   // the terminal shows the alternate screen, or is about to
+	shows   func() (alt bool)
+	closing bool // a closedMsg is about to come
 
 	input   textarea.Model
+	begun   string // the id of the question that was shown when what is typed was begun
 	history *input.History
 	recall  int          // of history; its length is the draft
 	draft   string       // while an earlier prompt is shown
@@ -67,7 +70,9 @@ type (
 	}
 	// mainScreenMsg reports that the terminal shows the main screen again.
 	mainScreenMsg struct{}
-	tickMsg       struct{}
+	// closedMsg comes a while after a screen was closed.
+	closedMsg struct{}
+	tickMsg   struct{}
 	// drawnMsg reports that a frame was drawn and the next may be lower.
 	drawnMsg struct{}
 	// lateMsg ends the program, whatever the terminal shows.
@@ -79,8 +84,12 @@ type (
 // leaveTime is how long the rows of the live region may take to disappear.
 const leaveTime = 300 * time.Millisecond
 
+// closeTime is how long the terminal may take to show the main screen again. A screen that was
+// closed between two frames was never drawn, and then there is nothing that the terminal leaves.
+const closeTime = 100 * time.Millisecond
+
 func newModel(ctx context.Context, o *Options) *model {
-	m := &model{ctx: ctx, o: o, width: 80, height: 24, input: newInput(o.Keys), history: o.History, tree: o.Tree}
+	m := &model{ctx: ctx, o: o, width: 80, height: 24, input: newInput(o.Keys), history: o.History, tree: o.Tree, shows: func() bool { return false }}
 	if m.history == nil {
 		m.history = &input.History{}
 	}
@@ -137,7 +146,12 @@ func (m *model) connect() tea.Cmd {
 
 // Update implements tea.Model.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	empty := m.input.Value() == ""
+	shown := questionID(m.asks())
 	cmd := m.update(msg)
+	if empty && m.input.Value() != "" {
+		m.begun = shown
+	}
 	return m, tea.Batch(cmd, m.printMore(), m.tick())
 }
 
@@ -153,8 +167,14 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return m.arrived(msg)
 	case printedMsg:
 		m.print.piece, m.printed = nil, !m.printed
+		if m.job != nil && m.job.waits {
+			return m.moreOfJob()
+		}
 	case mainScreenMsg:
 		m.alt = m.screen != nil
+	case closedMsg:
+		m.closing = false
+		m.alt = m.screen != nil || m.shows()
 	case lateMsg:
 		m.late = true
 	case tickMsg:
@@ -187,7 +207,9 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		m.printed = !m.printed
 	case tea.KeyPressMsg:
 		return m.key(msg)
-	default: // pastes, and what the input sends to itself
+	case tea.PasteMsg:
+		return m.paste(msg)
+	default: // what the input sends to itself
 		var cmd tea.Cmd
 		m.input, cmd = m.input.Update(msg)
 		return cmd
@@ -207,8 +229,12 @@ func (m *model) tick() tea.Cmd {
 // printMore prints what is finished, opens a screen when nothing is left to be printed,
 // and ends the program when the person leaves.
 func (m *model) printMore() tea.Cmd {
-	if m.alt {
-		return nil // what is printed there would be lost
+	if m.alt { // what is printed there would be lost
+		if m.screen != nil || m.closing {
+			return nil
+		}
+		m.closing = true
+		return tea.Tick(closeTime, func(time.Time) tea.Msg { return closedMsg{} })
 	}
 	if cmd := m.print.next(m.height - m.liveRows() - 1); cmd != nil || m.print.busy() {
 		return cmd
@@ -300,8 +326,9 @@ func (m *model) begin(t *talk, start agent.Start) tea.Cmd {
 		return t.start(m.ctx, &t.own.Server, start)
 	case t.apart:
 		t.waiting = &start
+		flags := t.serving(t.flags)
 		return func() tea.Msg {
-			s, err := connect(m.ctx, m.o, t.serving(t.flags)...)
+			s, err := connect(m.ctx, m.o, flags...)
 			return connectedMsg{t, s, err}
 		}
 	case m.server == nil || m.server.dead():
@@ -356,7 +383,11 @@ func (m *model) arrived(msg arrivedMsg) tea.Cmd {
 // in progress, or as the prompt of a new run.
 func (m *model) send() tea.Cmd {
 	t, text := m.talk(), m.input.Value()
-	if n := t.tree.Question(); n != nil {
+	if n := m.asks(); n != nil {
+		if text != "" && m.begun != n.Question.Question {
+			m.begun, m.message = n.Question.Question, m.o.Keys.hint("send", "again answers the question, which came while you typed")
+			return nil
+		}
 		if err := t.answer(n.Question, text); err != nil {
 			m.message = err.Error()
 			return nil
@@ -415,6 +446,26 @@ func (m *model) send() tea.Cmd {
 	return m.begin(t, m.prompt(t, message))
 }
 
+// asks returns the node whose question the input answers, nil if there is none: the one that
+// is shown.
+func (m *model) asks() *view.Node {
+	s, ok := m.screen.(*inspector)
+	if !ok {
+		return m.talk().tree.Question()
+	}
+	if n := s.chosen(); n != nil && n.Question != nil {
+		return n
+	}
+	return nil
+}
+
+func questionID(n *view.Node) string {
+	if n == nil || n.Question == nil {
+		return ""
+	}
+	return n.Question.Question
+}
+
 func (m *model) remember(text string) {
 	if err := m.history.Add(text); err != nil {
 		m.message = "what you type is not saved: " + err.Error()
@@ -448,6 +499,9 @@ func (m *model) recalled(by int) bool {
 func (m *model) next(to int) {
 	m.at = to % len(m.talks)
 	t := m.talk()
+	if _, ok := m.screen.(*inspector); ok {
+		m.screen = newInspector(t)
+	}
 	m.print.add(m.rule(fmt.Sprintf("%d/%d %s", m.at+1, len(m.talks), t.agent)))
 	m.printTalk(t)
 }

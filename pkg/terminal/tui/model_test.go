@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/agents-exe/agents/pkg/source/remote"
+	"github.com/agents-exe/agents/pkg/terminal/input"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
@@ -251,6 +253,68 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
+// What was typed before a question was shown is not an answer to it until enter is pressed once
+// more: it was meant for something else, perhaps for another question.
+func TestWhatWasTypedBeforeAQuestionIsNoAnswer(t *testing.T) {
+	other := with(question(), func(e *agent.Event) { e.Question, e.Args = "q0", `{"command":"ls"}` })
+	elicit := with(question(), func(e *agent.Event) { e.What, e.Text = "elicit", "Which key?" })
+	for _, typed := range []string{"y", "yes", "session", "folder", "no, not this", "a message"} {
+		for name, before := range map[string][]agent.Event{"no question": nil, "another question": {other}} {
+			for _, asked := range []agent.Event{question(), elicit} {
+				x := newTest(t, nil)
+				x.talk().approvals = Approvals{File: filepath.Join(t.TempDir(), "approvals.json"), Folder: "/here"}
+				x.begin()
+				x.events(prompted("clean up", 0)...)
+				x.events(before...)
+				x.typeText(typed)
+				x.events(asked)
+				x.press(enter)
+				if x.talk().question() == nil || x.input.Value() != typed || !strings.Contains(x.model.message, "enter again") {
+					t.Errorf("%s, then %s: after %q and enter the question is %v, the input %q, the message %q", name, asked.What, typed, x.talk().question(), x.input.Value(), x.model.message)
+				}
+				if typed == "a message" && asked.What == "approve" {
+					continue
+				}
+				x.press(enter)
+				if m := x.received("reply"); m["question"] != "q1" || x.talk().question() != nil {
+					t.Errorf("%s, then %s: after enter again %v was sent", name, asked.What, m)
+				}
+			}
+		}
+	}
+}
+
+// The tree of agents has an input for the agent that is chosen: what is typed to one is no answer
+// to the question of another, which is not shown.
+func TestTheInspectorAnswersTheQuestionOfTheChosenAgent(t *testing.T) {
+	tree, down := tea.KeyPressMsg{Code: 't', Mod: tea.ModCtrl}, tea.KeyPressMsg{Code: tea.KeyDown}
+	for _, chosen := range []struct {
+		downs          int
+		kind, question string
+		session        any
+	}{{0, "input", "", nil}, {1, "reply", "q1", nil}, {2, "input", "", "S2"}} {
+		x := newTest(t, nil)
+		x.begin()
+		x.events(prompted("work", 2)...)
+		x.press(tree)
+		for range chosen.downs {
+			x.press(down)
+		}
+		x.events(with(below(agent.EventQuestion, 1), func(e *agent.Event) {
+			e.Question, e.What, e.Path, e.Tool, e.Args = "q1", "approve", []string{"lead", "helper1"}, "bash", `{"command":"rm -r build"}`
+		}))
+		x.typeText("yes")
+		x.press(enter)
+		m := x.received(chosen.kind)
+		if chosen.kind == "input" && m["text"] != "yes" || chosen.question != "" && m["question"] != chosen.question || !reflect.DeepEqual(m["session"], chosen.session) {
+			t.Errorf("agent %d is chosen: %v was sent", chosen.downs, m)
+		}
+		if answered := x.talk().question() == nil; answered != (chosen.question != "") {
+			t.Errorf("agent %d is chosen: the question of the first sub-agent is answered: %v", chosen.downs, answered)
+		}
+	}
+}
+
 func TestAFormIsFilledFieldByField(t *testing.T) {
 	x := newTest(t, nil)
 	x.begin()
@@ -327,6 +391,39 @@ func TestTheLiveRegionIsAThirdOfTheScreen(t *testing.T) {
 		}
 		if x.input.LineCount() != 31 {
 			t.Errorf("the input has %d lines, want all that were pasted", x.input.LineCount())
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, test := range []struct {
+		line string
+		want []string
+	}{
+		{"", []string{""}},
+		{"short", []string{"short"}},
+		{"eight ce", []string{"eight ce"}},
+		{"two words", []string{"two", "words"}},
+		{"exactly8 more", []string{"exactly8", "more"}},
+		{"averylongwordindeed", []string{"averylon", "gwordind", "eed"}},
+		{"   averylongword", []string{"   avery", "longword"}},
+		{"a      b      c", []string{"a      b", "c"}},
+		{"日本語日本語", []string{"日本語日", "本語"}},
+		{"a日本語 日本語", []string{"a日本語", "日本語"}},
+	} {
+		if got := wrap(test.line, 8); !slices.Equal(got, test.want) {
+			t.Errorf("wrap(%q, 8) = %q, want %q", test.line, got, test.want)
+		}
+	}
+	for _, piece := range []string{"abc ", "a", "日", " ", "e\u0301"} { // in time that grows with the text
+		text := strings.Repeat(piece, 1<<20)
+		began := time.Now()
+		lines := wrap(text, 79)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%d times %q take %s", 1<<20, piece, took)
+		}
+		if got := strings.Join(lines, ""); strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(text, " ", "") {
+			t.Errorf("of %d times %q something is missing", 1<<20, piece)
 		}
 	}
 }
@@ -572,6 +669,53 @@ func BenchmarkKeystroke(b *testing.B) {
 	}
 }
 
+func TestWhatIsPastedGoesWhereItIsTyped(t *testing.T) {
+	for name, keys := range map[string][]tea.KeyPressMsg{
+		"sessions": {{Code: 's', Mod: tea.ModCtrl}}, "keys": {{Code: tea.KeyF1}}, "search": {{Code: 'r', Mod: tea.ModCtrl}}, "tree": {{Code: 't', Mod: tea.ModCtrl}}, "": nil,
+	} {
+		x := newTest(t, nil)
+		x.history = &input.History{}
+		_ = x.history.Add("an earlier text")
+		x.press(keys...)
+		x.send(tea.PasteMsg{Content: "earlier\n text"})
+		list, _ := x.screen.(*list)
+		switch {
+		case name == "search":
+			if x.search.words != "earlier text" || x.input.Value() != "an earlier text" {
+				t.Errorf("the search is for %q and finds %q", x.search.words, x.input.Value())
+			}
+		case list != nil:
+			if list.typed != "earlier text" || x.input.Value() != "" {
+				t.Errorf("%s: the words of the list are %q, the input is %q", name, list.typed, x.input.Value())
+			}
+		case x.input.Value() != "earlier\n text":
+			t.Errorf("%s: the input is %q", name, x.input.Value())
+		}
+	}
+}
+
+// What a command does beside the model uses what the conversation was when it was given.
+func TestCommandsDoNotReadAConversationThatChanges(t *testing.T) {
+	for _, name := range []string{"save", "undo", "fork", "agents", "tools", "model"} {
+		x := newTest(t, nil)
+		x.o.Program, x.o.Dir = filepath.Join(t.TempDir(), "none"), t.TempDir()
+		x.talk().session = "R"
+		args := map[string]string{"save": filepath.Join(t.TempDir(), "file"), "model": "other"}[name]
+		cmd := x.command(name, args)
+		if cmd == nil {
+			t.Fatalf("/%s does nothing", name)
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); cmd() }()
+		talk := x.talk() // the race detector reports another use
+		talk.session, talk.agent, talk.flags, talk.of = "S", "other", nil, "T"
+		<-done
+		if left, err := os.ReadDir(x.o.Dir); err != nil || len(left) > 0 {
+			t.Errorf("/%s leaves %v (%v) of a server that did not start", name, left, err)
+		}
+	}
+}
+
 func TestResultsAreFolded(t *testing.T) {
 	x := newTest(t, nil)
 	x.begin()
@@ -610,6 +754,58 @@ func TestResultsAreFolded(t *testing.T) {
 	x.press(all)
 	if got := x.screenText(); strings.Contains(got, "more lines") || !strings.Contains(got, "\n  8\n") {
 		t.Errorf("with open results the tree shows\n%s", got)
+	}
+}
+
+// run does what commands do until none is left, while ten lines are printed for each.
+func (x *test) run(cmd tea.Cmd) {
+	list := []tea.Cmd{cmd}
+	for len(list) > 0 || len(x.print.lines) > 0 {
+		if len(list) > 0 && list[0] != nil {
+			list = append(list, x.update(list[0]()))
+		}
+		list = list[min(1, len(list)):]
+		n := min(len(x.print.lines), 10)
+		x.printed, x.print.lines = append(x.printed, x.print.lines[:n]...), x.print.lines[n:]
+		list = append(list, x.update(printedMsg{}))
+		list = slices.DeleteFunc(list, func(cmd tea.Cmd) bool { return cmd == nil })
+	}
+}
+
+// A command of the shell that prints more than the terminal takes waits, and can be stopped. Its
+// output belongs to the conversation in which it was typed.
+func TestACommandWaitsForTheTerminal(t *testing.T) {
+	x := newTest(t, nil)
+	x.run(x.shell("i=0; while test $i -lt 3000; do echo $i; i=$((i+1)); done; printf end"))
+	if got := slices.DeleteFunc(x.printed, func(line string) bool { return line == "" }); len(got) != 3001 || got[0] != "0" || got[2999] != "2999" || got[3000] != "end" || x.job != nil {
+		t.Errorf("%d lines were printed, and the command runs: %v", len(got), x.job != nil)
+	}
+	for name, command := range map[string]string{"lines": "yes", "one line": "yes | tr -d '\\n'"} {
+		x := newTest(t, nil)
+		first := x.talk()
+		next := x.shell(command)
+		for range 3 {
+			time.Sleep(100 * time.Millisecond)
+			x.job.mu.Lock()
+			if n := len(x.job.text); n > maxUnread+64<<10 {
+				t.Errorf("%s: %d bytes wait to be read", name, n)
+			}
+			x.job.mu.Unlock()
+		}
+		for next != nil {
+			next = x.update(next())
+		}
+		if !x.job.waits || len(x.print.lines) <= maxUnprinted {
+			t.Fatalf("%s: the command does not wait for %d lines to be printed", name, len(x.print.lines))
+		}
+		x.talks = append(x.talks, x.newTalk("other", ""))
+		x.at = 1
+		x.update(tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl})
+		x.print.lines = nil
+		x.run(x.update(printedMsg{}))
+		if x.job != nil || len(first.outputs) != 1 || x.talk().outputs != nil || !strings.Contains(first.outputs[0], "[stopped]") {
+			t.Errorf("%s: after ctrl+c the command runs: %v; the conversations have %d and %d outputs", name, x.job != nil, len(first.outputs), len(x.talk().outputs))
+		}
 	}
 }
 

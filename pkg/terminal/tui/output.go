@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	tea "charm.land/bubbletea/v2"
 )
@@ -13,6 +14,7 @@ import (
 const (
 	syncStart = "\x1b[?2026h" // synchronized output: the terminal shows all that
 	syncEnd   = "\x1b[?2026l" // is between the two at once
+	altEnter  = "\x1b[?1049h"
 	altLeave  = "\x1b[?1049l"
 
 	eraseBelow  = "\x1b[J"
@@ -29,6 +31,7 @@ type terminal struct {
 	left func()
 	// drawn is called when a frame may have been drawn.
 	drawn func()
+	alt   atomic.Bool // it shows the alternate screen
 }
 
 func (t *terminal) Write(p []byte) (int, error) {
@@ -38,6 +41,9 @@ func (t *terminal) Write(p []byte) (int, error) {
 	}
 	if _, err := t.File.Write(out); err != nil {
 		return 0, err
+	}
+	if enter, leave := bytes.LastIndex(p, []byte(altEnter)), bytes.LastIndex(p, []byte(altLeave)); enter != leave {
+		t.alt.Store(enter > leave)
 	}
 	if t.drawn != nil && !bytes.HasPrefix(p, []byte("\r")) { // which begins what is printed
 		t.drawn()

@@ -86,6 +86,7 @@ func (s *server) start(ctx context.Context, o *Options, flags []string) error {
 	}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
+		_ = os.RemoveAll(dir)
 		return fmt.Errorf("start a server: %w", err)
 	}
 	defer log.Close()
@@ -95,6 +96,7 @@ func (s *server) start(ctx context.Context, o *Options, flags []string) error {
 	cmd.Env, cmd.Stdout, cmd.Stderr = o.Environ, log, log
 	ownSession(cmd)
 	if err := cmd.Start(); err != nil {
+		_ = os.RemoveAll(dir)
 		return fmt.Errorf("start a server: %w", err)
 	}
 	s.ended = make(chan struct{})

@@ -84,6 +84,7 @@ func Run(ctx context.Context, o *Options) error {
 			go p.Send(drawnMsg{})
 		}
 	}
+	m.shows = out.alt.Load
 	out.left = func() { go p.Send(mainScreenMsg{}) }
 	_, err := p.Run()
 	m.leaveAll()

@@ -65,8 +65,25 @@ func (t *Tree) ask(e *agent.Event) *Node {
 	}
 	t.answered(t.question)
 	question := *e
-	n.Question, t.question = &question, n
+	n.Question, t.question, t.forwarded = &question, n, n != t.node(e)
 	return n
+}
+
+// settled reports whether an event of a call of n shows that the question of n was answered. The
+// key of a question that was forwarded is that of another call.
+func (t *Tree) settled(n *Node, e *agent.Event) bool {
+	q := n.Question
+	switch {
+	case q == nil || e.Kind == agent.EventProgress:
+		return false
+	case !t.forwarded:
+		return e.Key == q.Key
+	case e.Tool != q.Tool || e.Kind == agent.EventVerdict:
+		return false
+	case e.Kind == agent.EventCallStarted:
+		return e.Args == q.Args
+	}
+	return q.What != "approve" || t.calls[e.Key] == nil // denied
 }
 
 // message begins a run, or is said during one.
@@ -204,7 +221,7 @@ func (n *Node) whole(entry *Entry, kind EntryKind, text string, e *agent.Event) 
 }
 
 func (t *Tree) call(n *Node, e *agent.Event) *Node {
-	if q := n.Question; q != nil && e.Kind != agent.EventProgress && (e.Key == q.Key || e.Tool == q.Tool) {
+	if t.settled(n, e) {
 		t.answered(n)
 	}
 	c := t.calls[e.Key]

@@ -22,7 +22,9 @@ type Tree struct {
 	nodes    map[string]*Node // by session
 	calls    map[string]*Call // by key: those that run, and those of sub-agents that run
 	question *Node            // whose question waits
-	ended    int              // calls so far
+	// forwarded means that question is an agent of another process.
+	forwarded bool
+	ended     int // calls so far
 }
 
 // A Node is the session of an agent.

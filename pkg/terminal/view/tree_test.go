@@ -79,9 +79,11 @@ func TestTheNodeThatAsksWaits(t *testing.T) {
 		e.Key, e.Path = key, []string{"main", "b", "c"}
 		return e
 	}
+	same := started("main/b/c", "rm")
+	same.Args = `{"path":"x"}`
 	for name, test := range map[string]struct{ question, answer agent.Event }{
 		"in process":           {question("main/b/c", "main/b/c.1.rm", "call_rm"), started("main/b/c", "rm")},
-		"in another process":   {question("main", "main.1.b", "call_rm"), started("main/b/c", "rm")},
+		"in another process":   {question("main", "main.1.b", "call_rm"), same},
 		"refused":              {question("main", "main.1.b", "call_rm"), ended("main/b/c", "rm", "error: refused", true)},
 		"the agent ends":       {question("main", "main.1.b", "call_x"), event("main/b/c", agent.EventEnd, agent.Event{Status: agent.StatusInterrupted, Error: "stopped"})},
 		"another question":     {question("main", "main.1.b", "call_x"), event("main", agent.EventQuestion, agent.Event{Question: "q2", What: "ask"})},
@@ -118,6 +120,42 @@ func TestTheNodeThatAsksWaits(t *testing.T) {
 	tree.Answered("q")
 	if tree.Question() != nil || tree.Root.State() != Thinking {
 		t.Errorf("after its answer the root is %s", tree.Root.State())
+	}
+}
+
+// The calls of a turn run at the same time: what happens to another call of the tool, or of
+// another tool, is no answer to the question about one of them.
+func TestOtherCallsLeaveTheQuestion(t *testing.T) {
+	args := func(e agent.Event, args string) agent.Event { e.Args = args; return e }
+	verdict := func(key string) agent.Event {
+		return event("main/b", agent.EventVerdict, agent.Event{Key: "main/b.1." + key, Tool: "call_rm"})
+	}
+	other := func(e agent.Event) agent.Event { e.Key = "main/b.1.other"; return e }
+	for _, session := range []string{"main", "main/b"} { // forwarded, and in this process
+		for _, what := range []string{"approve", "elicit"} {
+			for name, e := range map[string]agent.Event{
+				"verdict": verdict("other"), "start": args(other(started("main/b", "rm")), `{"path":"y"}`), "another tool": started("main/b", "ls"),
+				"progress": event("main/b", agent.EventProgress, agent.Event{Key: "main/b.1.other", Tool: "call_rm"}),
+			} {
+				var tree Tree
+				q := event(session, agent.EventQuestion, agent.Event{Question: "q", What: what, Tool: "call_rm", Args: `{"path":"x"}`, Key: "main/b.1.rm"})
+				if q.Path = []string{"main", "b"}; session == "main" {
+					q.Key = "main.1.b"
+				}
+				for _, e := range []agent.Event{request("main"), started("main", "b"), request("main/b"), q, e} {
+					tree.Apply(e)
+				}
+				if n := tree.Question(); n == nil || n.Session != "main/b" {
+					t.Errorf("%s, asked through %s: after the %s of another call %v waits, want main/b", what, session, name, n)
+				}
+				if tree.Apply(args(started("main/b", "rm"), q.Args)); what == "approve" && tree.Question() != nil {
+					t.Errorf("asked through %s: after the call has begun the question waits", session)
+				}
+				if tree.Apply(ended("main/b", "rm", "ok", false)); tree.Question() != nil {
+					t.Errorf("%s, asked through %s: after the call the question waits", what, session)
+				}
+			}
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/terminal/input"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 // The scopes: what an answer to a question about a call covers.
@@ -184,7 +185,7 @@ func visible(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		switch {
-		case unicode.IsPrint(r) || r == '\t':
+		case r == '\t' || unicode.IsPrint(r) && !termtext.Hidden(r): // some letters and marks are invisible
 			b.WriteRune(r)
 		case r < 0x10000:
 			fmt.Fprintf(&b, `\u%04x`, r)

@@ -10,11 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/filelock"
 	"github.com/agents-exe/agents/pkg/leaf/toolenv"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 // A typist is a person who answers each prompt with the next of some lines.
@@ -87,6 +89,17 @@ func (a *Approver) ask(t *testing.T, q agent.Event) (decision, reason string) {
 	return v.Decision, v.Reason
 }
 
+func TestNothingInAQuestionIsInvisible(t *testing.T) {
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if got := visible("a" + string(r) + "b"); termtext.Hidden(r) && r != '\t' && strings.ContainsRune(got, r) {
+			t.Errorf("%U is shown as it is", r)
+		}
+	}
+	if got, want := visible("日本語 é\t😀"), "日本語 é\t😀"; got != want {
+		t.Errorf("visible(%q) = %q", want, got)
+	}
+}
+
 func TestAnswersAndWhatTheyCover(t *testing.T) {
 	same, other := question("write", `{"path":"a","n":1}`), question("write", `{"path":"b"}`)
 	reordered := question("write", `{"n":1, "path":"a"}`)
@@ -102,9 +115,11 @@ func TestAnswersAndWhatTheyCover(t *testing.T) {
 		// one that continues the session in another folder, in another one of the same folder.
 		same, other, resumedSame, resumedOther, laterOther bool
 	}{
-		"yes":              {lines: []string{"yes\n"}, decision: "allow", reason: "a person allowed it", same: true},
-		"y":                {lines: []string{"y\n"}, decision: "allow", reason: "a person allowed it", same: true},
-		"no with a reason": {lines: []string{"no, wrong folder\n"}, decision: "deny", reason: "a person denied it: wrong folder"},
+		"yes":                                {lines: []string{"yes\n"}, decision: "allow", reason: "a person allowed it", same: true},
+		"y":                                  {lines: []string{"y\n"}, decision: "allow", reason: "a person allowed it", same: true},
+		"no with a reason":                   {lines: []string{"no, wrong folder\n"}, decision: "deny", reason: "a person denied it: wrong folder"},
+		"no with a reason that is corrected": {lines: []string{"no, x\x7f日本\x7fé\x7f語\n"}, decision: "deny", reason: "a person denied it: 日語"},
+		"yes, corrected":                     {lines: []string{"\x7f\x7f語\x7fyes\n"}, decision: "allow", reason: "a person allowed it", same: true},
 		"no, then a reason": {lines: []string{"n\n", "because\n"}, decision: "deny",
 			reason: "a person denied it: because"},
 		"no without a reason": {lines: []string{"no\n", "\n"}, decision: "deny", reason: "a person denied it"},

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/form"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
@@ -19,6 +20,7 @@ import (
 	"github.com/agents-exe/agents/pkg/leaf/filelock"
 	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/source/mcpclient"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 // A Person is the person at a terminal who answers the questions of a run and its MCP
@@ -243,10 +245,9 @@ func (c *console) Key(prompt string) (string, error) {
 		case b == 4: // Ctrl-D
 			return "", io.EOF
 		case b == 0x7f || b == '\b':
-			if len(line) > 0 {
-				line = line[:len(line)-1]
-				io.WriteString(c, "\b \b")
-			}
+			r, n := utf8.DecodeLastRune(line)
+			line = line[:len(line)-n]
+			io.WriteString(c, strings.Repeat("\b \b", min(n, termtext.Cell(r))))
 		case b >= ' ':
 			line = append(line, b)
 			c.Write([]byte{b})

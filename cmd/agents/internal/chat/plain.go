@@ -158,16 +158,67 @@ func (c *chat) undrawn(text string) {
 	c.p.Warn("the run continues, but is not shown in full: " + c.logs.Hide(text))
 }
 
+// An asking is a question of a run that a person is asked while the run continues: it may end
+// before there is an answer.
+type asking struct {
+	question agent.Event
+	cancel   context.CancelFunc
+	done     chan struct{}
+	held     []agent.Event // what happened meanwhile
+}
+
+func (r *run) ask(ctx context.Context, q agent.Event) *asking {
+	ctx, cancel := context.WithCancel(ctx)
+	a := &asking{question: q, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		r.reply(ctx, q)
+	}()
+	return a
+}
+
+// over reports whether the question is answered, or e shows that nobody waits for the answer any
+// more.
+func (a *asking) over(e *agent.Event) bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+	}
+	ended := e.Kind == agent.EventCallEnded && e.Session == a.question.Session && e.Key == a.question.Key
+	return ended || e.Kind == agent.EventQuestion || e.Kind == agent.EventEnd && e.Depth == 0
+}
+
+// end withdraws the question, if it is not answered, and then draws what happened meanwhile.
+func (a *asking) end(draw func(agent.Event)) {
+	a.cancel()
+	<-a.done
+	for _, e := range a.held {
+		draw(e)
+	}
+}
+
 // hold shows a run until it ends: progress on stderr, the answer on stdout.
 func (c *chat) hold(ctx context.Context, r *run) error {
 	progress := &view.Text{W: c.p.Err, Quiet: c.p.Global.Quiet, ASCII: c.p.ASCII(), Asks: c.asks}
 	draw := observe.GuardedTee(c.undrawn, progress.Observe)
+	var a *asking
 	for e := range r.Events() {
-		if e.Kind == agent.EventQuestion {
-			r.reply(ctx, e)
-			continue
+		if a != nil && a.over(&e) {
+			a.end(draw)
+			a = nil
 		}
-		draw(e)
+		switch {
+		case e.Kind == agent.EventQuestion:
+			a = r.ask(ctx, e)
+		case a != nil:
+			a.held = append(a.held, e)
+		default:
+			draw(e)
+		}
+	}
+	if a != nil {
+		a.end(draw)
 	}
 	out, err := c.finish(r)
 	progress.Close()

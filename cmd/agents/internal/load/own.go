@@ -38,7 +38,7 @@ func renewed(p *program.Env, path string) *Trust {
 //     on (the system, and nobody else, sets the time of that change, the ctime);
 //   - no run was going on when the tree changed before;
 //   - the repository, if there is one, has not moved to another commit since, except by commits
-//     that were made in it.
+//     that were made in it, and the file is not in another repository, such as a submodule.
 //
 // A keys file is never own: whoever wrote it may be another person.
 func (t *Trust) own(p *program.Env, now *Trust) bool {
@@ -81,6 +81,8 @@ func (t *Trust) ownFile(path string, runs []interval) bool {
 			return false
 		case at == path && changed.Before(t.Time.Add(-tick)):
 			return false // another file was moved to its place
+		case at != path && at != t.Folder && isRepository(at):
+			return false // what moved it is not known
 		case at != t.Folder || removed:
 			// A file that a run changed, or a folder that it moved here, or removed something of.
 			if during(changed) {
@@ -92,6 +94,11 @@ func (t *Trust) ownFile(path string, runs []interval) bool {
 			return true
 		}
 	}
+}
+
+func isRepository(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, ".git"))
+	return err == nil
 }
 
 // touch notes of each folder of this person that its tree has changed since from, when a run

@@ -49,39 +49,46 @@ func NoteRun(ctx context.Context, p *program.Env) (end func(), err error) {
 	if dir == "" || p.Getenv(process.MarkVariable) != "" {
 		return func() {}, nil
 	}
-	from := time.Now()
-	var f *os.File
-	if _, err := os.Stat(dir); err == nil {
-		if err := endKilled(ctx, p, dir); err != nil {
-			return nil, fmt.Errorf("trust: note that a run begins: %w", err)
-		}
-		f, err = os.CreateTemp(dir, strconv.FormatInt(from.UnixNano(), 10)+"-*"+runFile)
-		if err == nil {
-			err = filelock.Try(f)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("trust: note that a run begins: %w", err)
-		}
-		from = changedAt(f.Name(), from)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return func() {}, nil // so nothing can be trusted either
 	}
+	if err := endKilled(ctx, p, dir); err != nil {
+		return nil, fmt.Errorf("trust: note that a run begins: %w", err)
+	}
+	from := time.Now()
+	f, err := lockedFile(ctx, dir, from)
+	if err != nil {
+		return nil, fmt.Errorf("trust: note that a run begins: %w", err)
+	}
+	from = changedAt(f.Name(), from)
 	return sync.OnceFunc(func() {
-		if f != nil {
-			defer f.Close()
-		}
-		if _, err := os.Stat(dir); err != nil {
-			return // nobody has trusted anything
-		}
+		defer f.Close()
 		touch(p, from)
+		_, _ = f.WriteString("ended\n")
+		to := changedAt(f.Name(), time.Now())
 		// If it cannot be noted, the file stays: the next run ends this one.
-		to := time.Now()
-		if f != nil {
-			_, _ = f.WriteString("ended\n")
-			to = changedAt(f.Name(), to)
-		}
-		if appendRun(context.Background(), dir, interval{from, to}) == nil && f != nil {
+		if appendRun(context.Background(), dir, interval{from, to}) == nil {
 			_ = os.Remove(f.Name())
 		}
 	}), nil
+}
+
+// lockedFile creates the file of a run. Until it is locked, it looks to another process like that of
+// a run that was killed, and is removed.
+func lockedFile(ctx context.Context, dir string, began time.Time) (*os.File, error) {
+	for {
+		f, err := os.CreateTemp(dir, strconv.FormatInt(began.UnixNano(), 10)+"-*"+runFile)
+		if err != nil {
+			return nil, err
+		}
+		if err := filelock.Wait(ctx, f); err != nil {
+			return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+		if _, err := os.Lstat(f.Name()); err == nil {
+			return f, nil
+		}
+		f.Close()
+	}
 }
 
 // Rootless returns a tree without agents, for a tool that is called alone.
