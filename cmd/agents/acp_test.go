@@ -153,10 +153,12 @@ func (c *acpClient) taken() string {
 	var b strings.Builder
 	last := ""
 	for _, u := range c.updates {
+		if u.Kind == acp.CommandsUpdate || u.Kind == acp.UsageUpdate { // they come at any time
+			continue
+		}
 		before := last
 		last = u.Kind
 		switch text := string(u.Content); u.Kind {
-		case acp.CommandsUpdate, acp.UsageUpdate:
 		case acp.UserChunk, acp.AgentChunk, acp.ThoughtChunk:
 			var block acp.Block
 			json.Unmarshal(u.Content, &block)

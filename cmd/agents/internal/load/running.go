@@ -74,14 +74,19 @@ func NoteRun(ctx context.Context, p *program.Env) (end func(), err error) {
 }
 
 // lockedFile creates the file of a run. Until it is locked, it looks to another process like that of
-// a run that was killed, and is removed.
+// a run that was killed, and is removed. In a file system without locks it stays, so that the run
+// never ends for those that look at the log.
 func lockedFile(ctx context.Context, dir string, began time.Time) (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(dir, strconv.FormatInt(began.UnixNano(), 10)+"-*"+runFile)
 		if err != nil {
 			return nil, err
 		}
-		if err := filelock.Wait(ctx, f); err != nil {
+		err = filelock.Wait(ctx, f)
+		if errors.Is(err, errors.ErrUnsupported) {
+			return f, nil // no process can tell whether this one ends: the file stays
+		}
+		if err != nil {
 			return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
 		}
 		if _, err := os.Lstat(f.Name()); err == nil {
