@@ -14,6 +14,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
+	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/runner"
 )
 
@@ -201,6 +202,44 @@ func TestALentModelFails(t *testing.T) {
 	}
 }
 
+// After a lent model failed, the borrower asks the next of its own list, which may be lent too, until
+// the budget is spent. What each has served is counted.
+func TestABorrowerHasFurtherModels(t *testing.T) {
+	used := agent.Usage{Requests: 1, InputTokens: 5, Cost: 40, Priced: 1}
+	for name, tt := range map[string]struct {
+		next   agent.Provider
+		budget agent.Money
+		status agent.Status
+		cost   agent.Money
+	}{
+		"its own":                         {&lentModel{pieces: 1}, agent.Dollar, agent.StatusOK, 40 + 123_457},
+		"another lent one":                {agent.Borrowed{Wish: "second"}, agent.Dollar, agent.StatusOK, 40 + 123_457},
+		"another one beyond the budget":   {agent.Borrowed{Wish: "second"}, 40, agent.StatusBudget, 40},
+		"the same one, beyond the budget": {agent.Borrowed{Wish: "smart"}, 40, agent.StatusBudget, 40},
+	} {
+		first := &lentModel{fail: &agent.ModelError{Status: 529, Message: "busy", Temporary: true, Usage: used}}
+		r := chain(2, first, func(level int, a *agent.Agent) {
+			switch level {
+			case 0:
+				a.Budget.USD = &tt.budget
+				a.Lend = append(a.Lend, agent.Loan{Name: "second", Provider: &lentModel{pieces: 1}, Implied: true})
+			case 2:
+				a.Provider = &provider.Fallback{Models: []provider.Model{{Name: "a", Provider: agent.Borrowed{Wish: "smart"}}, {Name: "b", Provider: tt.next}}}
+			}
+		})
+		var ended agent.Status
+		r.Observe = func(e agent.Event) {
+			if e.Kind == agent.EventEnd && e.Agent == "level2" {
+				ended = e.Status
+			}
+		}
+		out, _ := r.Run(t.Context(), agent.UserText("go"))
+		if got := out.Total.Agents["level2"].Cost; ended != tt.status || got != tt.cost {
+			t.Errorf("%s: %s, counted %d, want %s, %d", name, ended, got, tt.status, tt.cost)
+		}
+	}
+}
+
 // Stopping the borrower, or the whole run, ends the request to the lent model, and what it has
 // consumed is counted.
 func TestACancelEndsALentRequest(t *testing.T) {
@@ -283,8 +322,18 @@ func TestABorrowerCannotCheat(t *testing.T) {
 		{"asks twice", agent.Budget{}, func(p *peer, ask func(agent.Event)) {
 			ask(good)
 			ask(good)
-			p.send(answer(says("hi"), one), end(agent.StatusOK, "hi"))
+			p.send(answer(says("hi"), agent.Usage{}), end(agent.StatusOK, "hi"))
 		}, []string{`"response"`, "before it has recorded"}, 1, 1},
+		{"does not read the answer", agent.Budget{}, func(p *peer, _ func(agent.Event)) {
+			e := good
+			e.Kind, e.What, e.Question = agent.EventQuestion, "model", "q"
+			p.send(e)
+			<-p.alive.Done()
+		}, nil, 1, 1},
+		{"says that it has spent more itself", agent.Budget{}, func(p *peer, ask func(agent.Event)) {
+			ask(good)
+			p.send(answer(says("hi"), agent.Usage{Requests: 2, Cost: 3 * 123_457, Priced: 2}), end(agent.StatusOK, "hi"))
+		}, []string{`"response"`}, 1, 3}, // what it says beyond counts
 		{"asks without a reservation", budget, func(p *peer, ask func(agent.Event)) {
 			ask(good)
 			p.send(end(agent.StatusFailed, "hi"))
@@ -292,7 +341,7 @@ func TestABorrowerCannotCheat(t *testing.T) {
 		{"asks with a reservation, and again without one", budget, func(p *peer, ask func(agent.Event)) {
 			p.reserve("", "")
 			ask(good)
-			p.send(answer(says("hi"), one))
+			p.send(answer(says("hi"), agent.Usage{}))
 			ask(good)
 			p.send(end(agent.StatusOK, "hi"))
 		}, []string{`"response"`, "without a reservation"}, 1, 1},

@@ -25,6 +25,7 @@ type Conn struct {
 
 	out    io.WriteCloser
 	queue  chan []byte
+	pieces chan []byte // of answers of lent models: they wait, and take no place in the queue
 	closed chan struct{}
 	once   sync.Once
 	done   chan struct{} // the writing goroutine has ended
@@ -48,7 +49,7 @@ var ErrProtocol = errors.New("the agent broke the protocol of the channel")
 // the number s.From + 1, or is the first of all that the server has.
 func Open(in io.Reader, out io.WriteCloser, s agent.Start) *Conn {
 	s.Channel = Version
-	c := &Conn{in: newLines(in), max: maxBytes, any: s.Session != "" && len(s.Args) == 0 && len(s.History) == 0, out: out, queue: make(chan []byte, maxPending), closed: make(chan struct{}), done: make(chan struct{})}
+	c := &Conn{in: newLines(in), max: maxBytes, any: s.Session != "" && len(s.Args) == 0 && len(s.History) == 0, out: out, queue: make(chan []byte, maxPending), pieces: make(chan []byte), closed: make(chan struct{}), done: make(chan struct{})}
 	if line, err := encodeStart(s); err != nil {
 		c.unsent = fmt.Errorf("send the start message: %w", err)
 		c.fail(c.unsent)
@@ -63,13 +64,15 @@ func Open(in io.Reader, out io.WriteCloser, s agent.Start) *Conn {
 func (c *Conn) write() {
 	defer close(c.done)
 	for {
+		var line []byte
 		select {
-		case line := <-c.queue:
-			if _, err := c.out.Write(line); err != nil {
-				c.fail(err)
-				return
-			}
+		case line = <-c.queue:
+		case line = <-c.pieces:
 		case <-c.closed:
+			return
+		}
+		if _, err := c.out.Write(line); err != nil {
+			c.fail(err)
 			return
 		}
 	}
@@ -145,15 +148,15 @@ func (c *Conn) Reply(question string, answer json.RawMessage) error {
 	return c.send(message{Kind: kindReply, Question: question, Answer: answer})
 }
 
-// Delta sends a piece of the answer to a question "model". While the queue is full, it waits
-// until ctx ends.
+// Delta sends a piece of the answer to a question "model". It waits until the one before is
+// written, or ctx ends.
 func (c *Conn) Delta(ctx context.Context, question string, d agent.Delta) {
 	line, err := encode(message{Kind: kindDelta, Question: question, Delta: &d})
 	if err != nil {
 		return // the reply has it too
 	}
 	select {
-	case c.queue <- line:
+	case c.pieces <- line:
 	case <-c.done:
 	case <-ctx.Done():
 	}

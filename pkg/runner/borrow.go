@@ -277,10 +277,8 @@ func (r *run) answerModel(ctx context.Context, inv *agent.Invocation, e agent.Ev
 	}), &req, n.depth, func(d agent.Delta) { delta(ctx, d) })
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n.lending = nil
-	if n.lent = usageOf(resp, err); err != nil && n.lent.Requests == 0 {
-		n.lent = agent.Usage{}
-	}
+	n.lending, n.served = nil, err == nil
+	n.lent = n.lent.Add(usageOf(resp, err))
 	close(own.done)
 	return resp, err
 }
@@ -299,12 +297,12 @@ func (r *run) mayBorrow(inv *agent.Invocation, n *remote) error {
 	switch left, _ := r.left(false); {
 	case n == nil || n.callKey != inv.Key || !n.session.Running:
 		return fmt.Errorf("%w: it asks a model in a session that does not run", agent.ErrChild)
-	case n.lending != nil || n.lent != agent.Usage{}:
+	case n.lending != nil || n.served:
 		return fmt.Errorf("%w: it asks a model before it has recorded the answer of the last one", agent.ErrChild)
 	case limited(left[:amountCalls]) && n.release == nil:
 		return fmt.Errorf("%w: it asks a model without a reservation in the budget", agent.ErrChild)
 	}
-	return nil
+	return n.beyond(n.lent) // of requests that failed, after which it may ask another model
 }
 
 // endLoan ends the request to a lent model for which a session no longer waits, so that what it
@@ -328,8 +326,9 @@ func (r *run) endLoan(inv *agent.Invocation, e *agent.Event) {
 	}
 }
 
-// countLoan has e, an event that tells usage, tell that of the lent model. One that the session
-// does not tell is counted when the session ends. The tree's mu is held.
+// countLoan has e, an event that tells usage, tell at least that of the lent model. The agent may
+// have asked a model of its own too. A usage that the session does not tell is counted when it
+// ends. The tree's mu is held.
 func (n *remote) countLoan(e *agent.Event) {
 	if n.lent == (agent.Usage{}) {
 		return
@@ -337,6 +336,9 @@ func (n *remote) countLoan(e *agent.Event) {
 	switch e.Kind {
 	case agent.EventAnswer, agent.EventFailure, agent.EventCompaction, agent.EventResume:
 		u := n.lent
+		if e.Usage != nil && (e.Usage.Estimated == 0 || e.Kind == agent.EventAnswer) { // else it guesses what n.lent knows
+			u = most(*e.Usage, u)
+		}
 		e.Usage = &u
 	case agent.EventEnd:
 		counted := agent.Event{Kind: agent.EventFailure, Agent: n.agent.Slug, Usage: &n.lent}
@@ -347,5 +349,16 @@ func (n *remote) countLoan(e *agent.Event) {
 	default:
 		return
 	}
-	n.lent = agent.Usage{}
+	n.lent, n.served = agent.Usage{}, false
+}
+
+// most returns the larger of each number of u and v.
+func most(u, v agent.Usage) agent.Usage {
+	return agent.Usage{
+		Requests: max(u.Requests, v.Requests), InputTokens: max(u.InputTokens, v.InputTokens), CachedTokens: max(u.CachedTokens, v.CachedTokens),
+		CacheWriteTokens: max(u.CacheWriteTokens, v.CacheWriteTokens), CacheHourTokens: max(u.CacheHourTokens, v.CacheHourTokens),
+		OutputTokens: max(u.OutputTokens, v.OutputTokens), ReasoningTokens: max(u.ReasoningTokens, v.ReasoningTokens),
+		Cost: max(u.Cost, v.Cost), Priced: max(u.Priced, v.Priced), Estimated: max(u.Estimated, v.Estimated),
+		ReservedCost: max(u.ReservedCost, v.ReservedCost), ReservedTokens: max(u.ReservedTokens, v.ReservedTokens),
+	}
 }

@@ -24,7 +24,8 @@ type remote struct {
 	node
 	callKey string
 	lending *lending         // a model that it borrows, while that answers
-	lent    agent.Usage      // of a lent model, until an event of the session counts it
+	lent    agent.Usage      // of lent models, until an event of the session counts it
+	served  bool             // the last one has answered, and no event says so yet
 	specs   []agent.ToolSpec // of its tools, as it describes them
 
 	events  int    // the number of lasting events that it has sent

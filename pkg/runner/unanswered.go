@@ -49,6 +49,12 @@ func (r *node) reserved(u agent.Usage, size int) agent.Usage {
 func (r *node) again(consumed agent.Usage) error {
 	r.tree.mu.Lock()
 	defer r.tree.mu.Unlock()
+	return r.beyond(consumed)
+}
+
+// beyond returns an error if consumed, which no event has counted, spends a budget. r.tree.mu is
+// held.
+func (r *node) beyond(consumed agent.Usage) error {
 	left, of := r.left(false)
 	used := usageAmounts(consumed)
 	for kind := range amountCalls {
