@@ -65,7 +65,7 @@ the language.`,
 			case i >= 0:
 				return newCommandTool(ctx, p, c, os.Args[i+1:], toolPlace{dir: dir}, effects)
 			case effects != "":
-				return failure.Usage("", "--effects is for a command behind --")
+				return failure.Usage("", "--effects is for a command after --")
 			}
 			if args, ok, err := scaffold.FileArguments(c, 3, 3); ok && from == "" && dir == "" {
 				if err == nil {

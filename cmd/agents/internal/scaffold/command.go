@@ -234,7 +234,7 @@ func (a *commandArg) describe(words []string, i int, before string) {
 	case a.kind == "stdin":
 	case strings.HasPrefix(option, "-") && strings.Trim(option, "-") != "" && !strings.ContainsAny(option, "={"):
 		a.option = option
-		a.about += ", behind " + option
+		a.about += ", after " + option
 	case before != "":
 		a.about += " in " + shownWord(words[i])
 	}
