@@ -115,8 +115,26 @@ func touch(p *program.Env, from time.Time) {
 	}
 }
 
-// changedSince reports whether a file of the tree, or a folder that has one, may have changed.
+// changedSince reports whether a file of the tree, or a folder that has one, may have changed, or
+// a folder in such a folder: it may be one for tools that had none.
 func (t *Trust) changedSince(from time.Time) bool {
+	seen := map[string]bool{}
+	for name := range t.Tree.Files {
+		dir := filepath.Dir(t.path(name))
+		if seen[dir] || !Below(t.Folder, dir) {
+			continue
+		}
+		seen[dir] = true
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if !e.IsDir() {
+				continue
+			}
+			if changed, err := private(filepath.Join(dir, e.Name()), false); err == nil && !changed.Before(from) {
+				return true
+			}
+		}
+	}
 	for name := range t.Tree.Files {
 		for at, file := t.path(name), true; len(at) >= len(t.Folder); at, file = filepath.Dir(at), false {
 			if changed, _ := private(at, file); changed.IsZero() || !changed.Before(from) {
