@@ -117,22 +117,26 @@ func Untrusted(p *program.Env) (found []*Trust, text string, err error) {
 func aboutConfig(c *config.Config) string {
 	var b strings.Builder
 	for _, path := range c.File.Policies {
-		fmt.Fprintf(&b, "  %-8s%s\n", agentfile.KindPolicy, path)
+		fmt.Fprintf(&b, "  %-8s%s\n", agentfile.KindPolicy, inLine(path))
 	}
 	for _, l := range [][2]string{{"sends all events to", c.File.LogHTTP}, {"takes keys from", c.File.ConfigDir}, {"writes sessions to", c.File.SessionDir}} {
 		if l[1] != "" {
-			fmt.Fprintf(&b, "  %s %s\n", l[0], l[1])
+			fmt.Fprintf(&b, "  %s %s\n", l[0], inLine(l[1]))
 		}
 	}
 	return b.String()
 }
+
+// inLine returns a text of a file that is not trusted without line breaks, with which it could
+// look like another line.
+func inLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // aboutTree lists what a tree runs, one line each.
 func aboutTree(tree *agentfile.Tree, now *Trust) string {
 	var b strings.Builder
 	lock := now.Tree
 	line := func(kind, text string) {
-		fmt.Fprintf(&b, "  %-8s%s\n", kind, strings.Join(strings.Fields(text), " "))
+		fmt.Fprintf(&b, "  %-8s%s\n", kind, inLine(text))
 	}
 	for _, n := range tree.Nodes {
 		for _, m := range n.Models() {
