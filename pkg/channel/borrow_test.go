@@ -484,3 +484,25 @@ func BenchmarkLentModel(b *testing.B) {
 		}
 	}
 }
+
+// A Runner in whose program the callers of its agent are not at work borrows from what they lend,
+// as on a fleet, whose worker has loaded the whole tree.
+func TestARunnerBorrowsFromItsCallers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		above []agent.Loan
+		ok    bool
+	}{
+		"lent by the caller of the caller": {nil, true},
+		"kept back by the caller":          {[]agent.Loan{}, false},
+	} {
+		m := &lentModel{pieces: 1}
+		r := &runner.Runner{Agent: borrowing("leaf"), Callers: []*agent.Agent{
+			{Slug: "top", Lend: []agent.Loan{{Name: "smart", Model: "served", Provider: m}}},
+			{Slug: "mid", Lend: tt.above},
+		}}
+		out, err := r.Run(t.Context(), agent.UserText("go"))
+		if (err == nil) != tt.ok || (len(m.asked) == 1) != tt.ok || !tt.ok && !errors.Is(err, agent.ErrNoLoan) || tt.ok && out.Total.Usage != m.served {
+			t.Errorf("%s: %v, %d requests", name, err, len(m.asked))
+		}
+	}
+}
