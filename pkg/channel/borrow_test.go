@@ -117,8 +117,10 @@ func TestALentModelAnswersAtAnyDepth(t *testing.T) {
 					streamed.WriteString(e.Text)
 				case e.Kind == agent.EventAnswer && e.Agent == leaf:
 					answered = append(answered, e)
-				case e.Kind == agent.EventQuestion:
-					t.Errorf("a question is shown: %s", e.What)
+				case e.Kind == agent.EventSession && e.Agent == leaf && e.Model != "served", e.Kind == agent.EventMessage && e.Agent == leaf && e.Limits.ContextTokens != 5000:
+					t.Errorf("it does not know its model: %s event of %q, %+v", e.Kind, e.Model, e.Limits)
+				case e.Kind == agent.EventQuestion, e.Kind == agent.EventWarning && e.Agent == leaf:
+					t.Errorf("a %s is shown: %s%s", e.Kind, e.What, e.Text)
 				}
 			}
 			out, err := r.Run(t.Context(), agent.UserText("go"))
@@ -151,6 +153,7 @@ func TestWhatIsLentOnlyShrinks(t *testing.T) {
 		"passed on, in place of a wish": {nil, "other", true, "root"},
 		"named":                         {[]agent.Loan{{Name: "smart"}}, "", true, "root"},
 		"none":                          {[]agent.Loan{}, "", false, ""},
+		"none of that name":             {[]agent.Loan{}, "smart", false, ""},
 		"another":                       {[]agent.Loan{{Name: "other"}}, "", false, ""},
 		"its own":                       {[]agent.Loan{{Name: "own", Provider: own}}, "smart", true, "own"},
 		"both":                          {[]agent.Loan{{Name: "own", Provider: own}, {Name: "smart"}}, "smart", true, "root"},
@@ -166,7 +169,12 @@ func TestWhatIsLentOnlyShrinks(t *testing.T) {
 					a.Provider, a.Model = agent.Borrowed{Wish: tt.wish}, tt.wish
 				}
 			})
+			warned := false
+			r.Observe = func(e agent.Event) { warned = warned || e.Kind == agent.EventWarning }
 			out, _ := r.Run(t.Context(), agent.UserText("go"))
+			if want := tt.wish == "other" || name == "its own"; warned != want {
+				t.Errorf("%s: warned %t", name, warned)
+			}
 			if got := out.Total.Agents["level3"].Requests == 1; got != tt.ok || (len(m.asked) == 1) != (tt.from == "root") || (len(own.asked) == 1) != (tt.from == "own") {
 				t.Errorf("%s: answered %t by %d, %d requests", name, got, len(m.asked), len(own.asked))
 			}
@@ -177,10 +185,11 @@ func TestWhatIsLentOnlyShrinks(t *testing.T) {
 // A failure of the lent model is that of the borrower's request, with what it consumed.
 func TestALentModelFails(t *testing.T) {
 	used := agent.Usage{Requests: 1, InputTokens: 5, Cost: 99, Priced: 1}
-	for name, err := range map[string]error{
-		"a fault of the server": &agent.ModelError{Status: 529, Code: "overloaded", Message: "try later", Temporary: true, Usage: used},
-		"a plain error":         errors.New("no route"),
-		"too long":              &agent.ModelError{Status: 400, Message: "too long", TooLong: true},
+	for want, err := range map[string]error{
+		"ask model served: HTTP 529 (overloaded): try later": &agent.ModelError{Status: 529, Code: "overloaded", Message: "try later", Temporary: true, Usage: used},
+		"ask model served: no route":                         errors.New("no route"),
+		"ask model served: connection refused":               &agent.ModelError{Message: "connection refused"},
+		"ask model served: HTTP 400: too long":               &agent.ModelError{Status: 400, Message: "too long", TooLong: true},
 	} {
 		m := &lentModel{fail: err}
 		r := chain(2, m, nil)
@@ -191,13 +200,100 @@ func TestALentModelFails(t *testing.T) {
 			}
 		}
 		out, runErr := r.Run(t.Context(), agent.UserText("go"))
-		want := err.Error()
-		if runErr != nil || len(failed) != 1 || !strings.Contains(failed[0].Error, want) {
-			t.Errorf("%s: %v, %+v", name, runErr, failed)
+		if runErr != nil || len(failed) != 1 || failed[0].Error != want {
+			t.Errorf("%s: %v, %+v", want, runErr, failed)
 			continue
 		}
 		if e, ok := err.(*agent.ModelError); ok && (out.Total.Agents["level2"] != e.Usage || failed[0].TooLong != e.TooLong) {
-			t.Errorf("%s: counted %+v", name, out.Total.Agents["level2"])
+			t.Errorf("%s: counted %+v", want, out.Total.Agents["level2"])
+		}
+	}
+}
+
+// A lender whose budget is spent between two attempts ends the run of the borrower as any budget
+// does, and a tool that its server would refuse is not in the request.
+func TestALentModelIsAskedAsTheLendersOwn(t *testing.T) {
+	used := agent.Usage{Requests: 1, InputTokens: 5, Cost: 2 * agent.Dollar, Priced: 1}
+	m := &picky{again: &used}
+	dollars := agent.Dollar
+	good, bad := &child{}, &named{}
+	r := chain(2, m, func(level int, a *agent.Agent) {
+		switch level {
+		case 0:
+			a.Budget.USD = &dollars
+		case 2:
+			a.Toolsets = []agent.Toolset{agent.ToolList{good, bad}}
+		}
+	})
+	var ended agent.Status
+	r.Observe = func(e agent.Event) {
+		if e.Kind == agent.EventEnd && e.Agent == "level2" {
+			ended = e.Status
+		}
+	}
+	_, _ = r.Run(t.Context(), agent.UserText("go"))
+	if ended != agent.StatusBudget || len(m.tools) != 1 || m.tools[0].Name != "child" {
+		t.Errorf("%s, asked with the tools %v", ended, m.tools)
+	}
+}
+
+// picky is a model that refuses the tool bad, and asks whether it may repeat a request.
+type picky struct {
+	again *agent.Usage
+	tools []agent.ToolSpec
+}
+
+func (p *picky) Generate(_ context.Context, req *agent.Request, _ func(agent.Delta)) (*agent.Response, error) {
+	p.tools = req.Tools
+	return nil, &agent.ModelError{Message: "twice", Err: req.Again(*p.again), Usage: *p.again}
+}
+
+func (p *picky) FitTool(s agent.ToolSpec) (agent.ToolSpec, []string, error) {
+	if s.Name == "bad" {
+		return s, nil, errors.New("its server refuses it")
+	}
+	return s, nil, nil
+}
+
+// named is a tool with the name bad.
+type named struct{ child }
+
+func (*named) Spec() agent.ToolSpec {
+	return agent.ToolSpec{Name: "bad", Schema: json.RawMessage(`{"type":"object"}`)}
+}
+
+// A question that is passed on says of its session where it is in the tree of the one who answers,
+// and a reply that is no answer fails the request.
+func TestAQuestionIsPassedOn(t *testing.T) {
+	for reply, want := range map[string]string{
+		`{"response":{"message":{"parts":[{"kind":"text","text":"hi"}]}}}`:               "",
+		`{"response":{"message":{"parts":[]},"usage":{"requests":1,"input_tokens":-5}}}`: "the reply is not an answer",
+		`{}`:   "the reply is not an answer",
+		`[]`:   "ask the caller's model: ",
+		`null`: "nobody can be asked",
+	} {
+		r := chain(2, nil, func(level int, a *agent.Agent) {
+			if level == 0 {
+				a.Lend = nil
+			}
+		})
+		c := r.Start(t.Context(), agent.Start{Args: json.RawMessage(`{"prompt":"go"}`), Lease: agent.Lease{Models: []agent.Loan{{Name: "mine"}}}})
+		calls, failed := map[string]string{}, ""
+		for e := range c.Events() {
+			switch {
+			case e.Kind == agent.EventCallStarted:
+				calls[e.Agent] = e.Key
+			case e.Kind == agent.EventFailure && e.Agent == "level2":
+				failed = e.Error
+			case e.Kind == agent.EventQuestion:
+				if e.Depth != 2 || e.Agent != "level2" || e.Parent != calls["level1"] || strings.Join(e.Path, " ") != "level0 level1 level2" || e.Model != "mine" {
+					t.Errorf("the question is of %s at depth %d below %s, %q, for %s", e.Agent, e.Depth, e.Parent, e.Path, e.Model)
+				}
+				c.Reply(e.Question, json.RawMessage(reply))
+			}
+		}
+		if (failed == "") != (want == "") || !strings.Contains(failed, want) {
+			t.Errorf("%s: %q, want %q", reply, failed, want)
 		}
 	}
 }
@@ -334,6 +430,14 @@ func TestABorrowerCannotCheat(t *testing.T) {
 			ask(good)
 			p.send(answer(says("hi"), agent.Usage{Requests: 2, Cost: 3 * 123_457, Priced: 2}), end(agent.StatusOK, "hi"))
 		}, []string{`"response"`}, 1, 3}, // what it says beyond counts
+		{"estimates what it has spent itself", agent.Budget{}, func(p *peer, ask func(agent.Event)) {
+			ask(good)
+			p.send(answer(says("hi"), agent.Usage{Requests: 2, Cost: 3 * 123_457, Priced: 2, Estimated: 1}), end(agent.StatusOK, "hi"))
+		}, []string{`"response"`}, 1, 3},
+		{"estimates what is known", agent.Budget{}, func(p *peer, ask func(agent.Event)) {
+			ask(good)
+			p.send(of(agent.Event{Kind: agent.EventFailure, Status: agent.StatusFailed, Error: "x", Usage: &agent.Usage{Requests: 1, Cost: 3 * 123_457, Estimated: 1}}), end(agent.StatusFailed, "x"))
+		}, []string{`"response"`}, 1, 1},
 		{"asks without a reservation", budget, func(p *peer, ask func(agent.Event)) {
 			ask(good)
 			p.send(end(agent.StatusFailed, "hi"))
