@@ -152,6 +152,12 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 		return errors.Join(err, s.Close())
 	}
 	err = s.Finish(kept.Ask(h, &root, c))
+	noteUnasked(p, loaded, approver, person)
+	return err
+}
+
+// noteUnasked says how many calls ran, or were denied, because there was no person.
+func noteUnasked(p *program.Env, loaded *load.Tree, approver *ask.Approver, person *ask.Person) {
 	var specs []agent.ToolSpec
 	for _, n := range loaded.Nodes {
 		specs = append(specs, n.Tools...)
@@ -162,7 +168,6 @@ func run(ctx context.Context, p *program.Env, f *runFlags) error {
 	if n := approver.Denied(); n > 0 {
 		p.Note("%d %s denied because there is no terminal; --yes allows such calls (see agents help approval)", n, map[bool]string{true: "call was", false: "calls were"}[n == 1])
 	}
-	return err
 }
 
 func (f *runFlags) limit(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -1,16 +1,15 @@
 package agentfile
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/leaf/spool"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/source/signin"
 )
@@ -66,31 +65,13 @@ func keyCommand(ctx context.Context, line, environ []string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, keyCommandTime, fmt.Errorf("no key within %s", keyCommandTime))
 	defer cancel()
-	out, said := limitedBuffer{left: 1 << 16}, limitedBuffer{left: 1 << 12}
+	out, said := spool.Output{MemoryOnly: true}, spool.Output{MemoryOnly: true}
 	exit, err := process.Run(ctx, &process.Command{Path: path, Args: line[1:], Env: environ, Stdout: &out, Stderr: &said})
 	if err = exit.Failure(ctx, err); err != nil {
-		if words := strings.TrimSpace(strings.ToValidUTF8(said.String(), "�")); words != "" {
+		if words := strings.TrimSpace(said.Tail(500)); words != "" {
 			err = fmt.Errorf("%w: %s", err, words)
 		}
 		return "", err
 	}
-	if out.left == 0 {
-		return "", errors.New("it prints more than 64 KiB")
-	}
-	return out.String(), nil
+	return out.Text(spool.MaxText, "standard output"), nil // longer ones get further lines, which no key has
 }
-
-// A limitedBuffer keeps the beginning of what is written to it.
-type limitedBuffer struct {
-	bytes.Buffer
-	left int
-}
-
-func (b *limitedBuffer) Write(p []byte) (int, error) {
-	n := min(len(p), b.left)
-	b.left -= n
-	b.Buffer.Write(p[:n])
-	return len(p), nil
-}
-
-var _ io.Writer = (*limitedBuffer)(nil)

@@ -144,3 +144,33 @@ func (m *model) found(i int) {
 		m.input.SetValue(m.history.At(i))
 	}
 }
+
+func (m *model) remember(text string) {
+	if err := m.history.Add(text); err != nil {
+		m.message = "what you type is not saved: " + err.Error()
+	}
+	m.recall, m.draft = m.history.Len(), ""
+}
+
+// recalled shows the prompt of the history that is by places further, if the cursor is on
+// the first or last line.
+func (m *model) recalled(by int) bool {
+	edge := m.input.Line() == 0
+	if by > 0 {
+		edge = m.input.Line() == m.input.LineCount()-1
+	}
+	i := m.recall + by
+	if !edge || i < 0 || i > m.history.Len() {
+		return false
+	}
+	if m.recall == m.history.Len() {
+		m.draft = m.input.Value()
+	}
+	m.recall = i
+	if i == m.history.Len() {
+		m.input.SetValue(m.draft)
+	} else {
+		m.input.SetValue(m.history.At(i))
+	}
+	return true
+}

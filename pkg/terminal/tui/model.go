@@ -2,7 +2,6 @@ package tui
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -464,80 +463,4 @@ func questionID(n *view.Node) string {
 		return ""
 	}
 	return n.Question.Question
-}
-
-func (m *model) remember(text string) {
-	if err := m.history.Add(text); err != nil {
-		m.message = "what you type is not saved: " + err.Error()
-	}
-	m.recall, m.draft = m.history.Len(), ""
-}
-
-// recalled shows the prompt of the history that is by places further, if the cursor is on
-// the first or last line.
-func (m *model) recalled(by int) bool {
-	edge := m.input.Line() == 0
-	if by > 0 {
-		edge = m.input.Line() == m.input.LineCount()-1
-	}
-	i := m.recall + by
-	if !edge || i < 0 || i > m.history.Len() {
-		return false
-	}
-	if m.recall == m.history.Len() {
-		m.draft = m.input.Value()
-	}
-	m.recall = i
-	if i == m.history.Len() {
-		m.input.SetValue(m.draft)
-	} else {
-		m.input.SetValue(m.history.At(i))
-	}
-	return true
-}
-
-func (m *model) next(to int) {
-	m.at = to % len(m.talks)
-	t := m.talk()
-	if _, ok := m.screen.(*inspector); ok {
-		m.screen = newInspector(t)
-	}
-	m.print.add(m.rule(fmt.Sprintf("%d/%d %s", m.at+1, len(m.talks), t.agent)))
-	m.printTalk(t)
-}
-
-// leave ends the program, after everything is printed: runs continue on the server. How to
-// return is the last that is printed.
-func (m *model) leave() {
-	m.show(nil)
-	var back []string
-	for i, t := range m.talks {
-		if i != m.at && t.tree.Root != nil && t.printed < len(t.tree.Root.Entries) {
-			m.print.add(m.rule(fmt.Sprintf("%d/%d %s", i+1, len(m.talks), t.agent)))
-		}
-		m.printTalk(t)
-		switch {
-		case t.busy():
-			back = append(back, fmt.Sprintf("%s continues to run: agents tui --attach %s", t.agent, t.session))
-		case t.session != "" && !slices.Contains(m.o.Serve, "--no-session"):
-			dir := ""
-			if m.o.SessionDir != "" {
-				dir = " --session-dir " + m.o.SessionDir
-			}
-			back = append(back, fmt.Sprintf("`agents cli --session %s%s` continues this conversation", t.session, dir))
-		}
-	}
-	for _, line := range back {
-		m.print.add(m.wrapped("", line)...)
-	}
-	if m.job != nil {
-		m.job.cancel()
-	}
-	m.leaving = true
-}
-
-func (m *model) leaveAll() {
-	for _, t := range m.talks {
-		t.leave()
-	}
 }

@@ -1,0 +1,60 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// takePending is the session that an earlier process left for the call key.
+func (t *tree) takePending(key string) PendingSession {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.pending[key]
+	delete(t.pending, key)
+	return p
+}
+
+// resume finishes the session of a sub-agent that an earlier process began.
+func (r *run) resume(ctx context.Context, prompt agent.Message) (*agent.Outcome, error) {
+	if r.session.Running {
+		return r.do(ctx, nil)
+	}
+	return r.do(ctx, &prompt) // its prompt was not recorded
+}
+
+// endedBefore returns the end of a call whose agent ended in an earlier process, in this
+// one or in another: only the result was not recorded. ok is false for other calls.
+func (r *run) endedBefore(c agent.PendingCall) (e agent.Event, ok bool) {
+	t := r.tree
+	t.mu.Lock()
+	p := t.pending[c.Key]
+	ok = p.Session != nil && p.Session.Ended != ""
+	if ok {
+		delete(t.pending, c.Key)
+	}
+	t.mu.Unlock()
+	if !ok {
+		return agent.Event{}, false
+	}
+	s := p.Session
+	out := &agent.Outcome{Status: s.Ended, Agent: s.Agent, Reason: s.Closing}
+	if m, ok := s.Answer(); ok {
+		out.Message, out.Answer = m, m.Text()
+		if n := len(p.Events); n > 0 { // what counts of the message
+			out.Answer = cmp.Or(p.Events[n-1].Text, out.Answer)
+		}
+	}
+	var err error
+	if s.Ended != agent.StatusOK && s.Ended != agent.StatusPartial {
+		why := fmt.Sprintf("it had ended without an answer (%s)", s.Ended)
+		if n := len(p.Events); n > 0 {
+			why = cmp.Or(p.Events[n-1].Error, why)
+		}
+		err = &agent.EndError{Status: s.Ended, Text: why}
+	}
+	result, err := t.gate.limit(agent.AnswerOf(out, err))
+	return r.session.CallEnded(c, result, err), true
+}
