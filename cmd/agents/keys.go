@@ -28,8 +28,8 @@ func keysSetCommand(p *program.Env) *cli.Command {
 		Description: `The key is asked for at a terminal, without showing it, and read from standard input
 elsewhere. It goes into the keys file of your configuration folder, or into that of
 --api-keys. A key of a known service, such as openai or anthropic, is bound to its host.
-With --command, the file names the program that prints the key, for example
---command "op read op://Private/OpenAI/key". With --keyring, the system's keyring has it.`,
+--command stores a command that prints the key instead of the key, for example
+--command "op read op://Private/OpenAI/key". --keyring stores it in the system's keyring.`,
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "host", Usage: "send the key only to `HOST`, or HOST:PORT; repeatable", Destination: &hosts},
 			&cli.StringFlag{Name: "command", Usage: "the `COMMAND` that prints the key, instead of the key", Destination: &line},

@@ -80,7 +80,7 @@ func TestAnAgentWithoutKeyOrNetworkBorrowsTheModel(t *testing.T) {
 			return runner(dir, slices.Concat(run, ownProcess))
 		}, "I have no key and no network."},
 		{"on a server that is lent the model", `"lend":["m"],`, onServer, "I have no key and no network."},
-		{"on a server", "", onServer, "[failed] agent leaf did not answer: ask model of leaf: it has no model of its own (flavor caller), and no caller lends one"},
+		{"on a server", "", onServer, "[failed] agent leaf did not answer: ask model of leaf: the agent uses a model of its caller (flavor caller), and no agent above lends one"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			model := &lentServer{}

@@ -29,18 +29,18 @@ first if it has changed. A Python tool is a function; agents_tool.py beside it, 
 single-file library, turns it into a tool. A bash tool uses agents_tool.sh in the same
 way. Nothing is overwritten.
 
-With a COMMAND behind -- the tool is a script of a few lines that runs it. A placeholder
-in a word is an argument of the tool: {NAME}, {NAME:TYPE}, {NAME:TYPE=DEFAULT}, or
+With a COMMAND after --, the tool is a script of a few lines that runs COMMAND. A
+placeholder in a word is an argument of the tool: {NAME}, {NAME:TYPE}, {NAME:TYPE=DEFAULT}, or
 {NAME:TYPE?} for a word that may be left out. The types are str, path, int, num, bool,
 stdin, and words such as short|full:
 
 	agents new tool log -- git log --oneline -n '{count:int=10}' -- '{path:path}'
 	agents new tool item -- curl -sS 'https://example.org/items/{id}'
 
-A value that begins with a dash is refused where it could be an option: except behind --
-and inside a word. In a URL, values are percent-encoded. The description comes from
-COMMAND --help: a program in PATH is run with this one word, in a sandbox. docs/tools.md
-says more.
+A value that begins with a dash is refused where the command could read it as an option;
+it is accepted after -- and inside a word. In a URL, values are percent-encoded. For the
+description, the program (the first word of COMMAND, if it is in PATH) is run with --help
+alone, in a sandbox. See docs/tools.md.
 
 With --from it is a copy of a tool that ships with this program, with the modules that
 it needs in the folder lib beside it. The slug is then optional.
@@ -115,9 +115,9 @@ func askEffects(ctx context.Context, p *program.Env) (string, error) {
 		return "once", nil
 	}
 	n, err := asker.Choice(ctx, "What does a call change?", ask.Group{Labels: []string{
-		"something, each time: it is never repeated by itself",
-		"nothing: it only looks",
-		"nothing more, if it is made again with the same arguments",
+		"every call changes something: it is never repeated automatically",
+		"nothing: it only reads",
+		"nothing more, if the same call is repeated",
 	}})
 	if err != nil && ctx.Err() == nil {
 		err = failure.Usage("--effects answers the question", "new tool: nothing was written: there was no answer")

@@ -122,7 +122,7 @@ func costTable(root *transcript.CostNode, room int) string {
 		}
 		b.WriteString(line + "\n")
 	}
-	b.WriteString(lostCaches(root, "cached before, and paid for again:\n"))
+	b.WriteString(lostCaches(root, "lost from the server's cache, and paid for again:\n"))
 	return b.String()
 }
 

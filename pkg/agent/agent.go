@@ -263,8 +263,8 @@ type Request struct {
 	// Provider returns an error of it instead, in a *ModelError that has this usage. nil
 	// permits every request.
 	Again func(consumed Usage) error `json:"-"`
-	// Borrow asks a model that an agent above lends, in the place of a Borrowed with the wish; nil
-	// if there is no such agent.
+	// Borrow sends req to a model that an agent above lends; Borrowed calls it with its Wish. nil
+	// means that there is no agent above.
 	Borrow func(ctx context.Context, wish string, req *Request, delta func(Delta)) (*Response, error) `json:"-"`
 }
 

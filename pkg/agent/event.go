@@ -170,7 +170,7 @@ type Event struct {
 	Schema   json.RawMessage `json:"schema,omitempty"`
 	Choices  []string        `json:"choices,omitempty"`
 	URL      string          `json:"url,omitempty"`
-	// Request is what a question "model" asks the model with the name Model.
+	// Request is the model request of a question "model"; Model names the lent model.
 	Request *Request `json:"request,omitempty"`
 	// Context is the context of the run after the event.
 	Context json.RawMessage `json:"context,omitempty"`

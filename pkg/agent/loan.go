@@ -19,7 +19,8 @@ type Loan struct {
 	// Provider answers the requests. With nil, the model is one that was lent to the lender
 	// under this name.
 	Provider Provider `json:"-"`
-	// Implied says that no one has named the loan: it is not for agents on servers.
+	// Implied means that no "lend" key names the model: it is lent by default, and not to agents
+	// on servers.
 	Implied bool `json:"-"`
 }
 
@@ -31,7 +32,7 @@ type Borrowed struct {
 }
 
 // ErrNoLoan: no agent above lends a model.
-var ErrNoLoan = errors.New("it has no model of its own (flavor caller), and no caller lends one")
+var ErrNoLoan = errors.New("the agent uses a model of its caller (flavor caller), and no agent above lends one")
 
 // Generate asks Request.Borrow.
 func (b Borrowed) Generate(ctx context.Context, req *Request, delta func(Delta)) (*Response, error) {

@@ -250,7 +250,7 @@ func (l *loader) keyFor(id string, u *url.URL) (string, error) {
 	case !key.Allows(u):
 		return "", fmt.Errorf("the key %q may only be sent to its hosts (%s), not to %s", id, strings.Join(key.Hosts, ", "), u.Host)
 	case key.From.Elsewhere():
-		return "", fmt.Errorf("the key %q is in %s; the keys of a web service must be in the keys file", id, key.From)
+		return "", fmt.Errorf("the value of the key %q is in %s; a web service can use only a key whose value is in the keys file", id, key.From)
 	}
 	return key.Value.Reveal(), nil
 }

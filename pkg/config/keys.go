@@ -228,7 +228,7 @@ func (r *reader) keySource(entry *jsondoc.Node) (s KeySource) {
 	}
 	if ring != nil && ring.Kind() != "null" {
 		if s.Keyring = ring.Kind() == "boolean" && ring.Value == true; !s.Keyring {
-			r.problem(ring.Start, ring.Path(), "want true, or no keyring at all")
+			r.problem(ring.Start, ring.Path(), "want true; leave keyring out if the key is not in the keyring of the system")
 		}
 	}
 	switch {

@@ -38,7 +38,7 @@ func (t *Text) Footer(out *agent.Outcome, kept bool) {
 		for _, l := range t.lost {
 			tokens += l.Tokens
 		}
-		parts = append(parts, agent.Brief(tokens)+" paid again: "+flat(t.lost[0].Cause, maxNote, t.pen().more()))
+		parts = append(parts, agent.Brief(tokens)+" cached tokens paid for again: "+flat(t.lost[0].Cause, maxNote, t.pen().more()))
 		if n > 1 {
 			parts[len(parts)-1] += fmt.Sprintf(" (and %d more)", n-1)
 		}

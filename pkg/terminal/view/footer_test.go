@@ -11,8 +11,8 @@ import (
 // What a server had cached and no longer has is said in the last line, with the first cause.
 func TestFooterNamesLostCaches(t *testing.T) {
 	for more, want := range map[int]string{
-		0: "✓ 0.0 s · 1 turn · 2.6k in / 40 out · unpriced · 2.0k paid again: the tools changed (added x) · session S\n",
-		2: "✓ 0.0 s · 1 turn · 2.6k in / 40 out · unpriced · 6.0k paid again: the tools changed (added x) (and 2 more) · session S\n",
+		0: "✓ 0.0 s · 1 turn · 2.6k in / 40 out · unpriced · 2.0k cached tokens paid for again: the tools changed (added x) · session S\n",
+		2: "✓ 0.0 s · 1 turn · 2.6k in / 40 out · unpriced · 6.0k cached tokens paid for again: the tools changed (added x) (and 2 more) · session S\n",
 	} {
 		var b strings.Builder
 		text := &Text{W: &b}

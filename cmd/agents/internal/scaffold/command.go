@@ -215,8 +215,8 @@ func (t *CommandTool) put(a *commandArg, i int, before string, alone, guarded bo
 	return nil
 }
 
-// isCode reports whether a value in word i is read as code. A word that is nothing else is
-// meant to be.
+// isCode reports whether a value in word i is read as code. A placeholder that is
+// the whole word is accepted: the author wants the model to write the code.
 func (t *CommandTool) isCode(i int, alone bool) bool {
 	previous := t.words[i-1]
 	return slices.ContainsFunc(t.words[:i], func(w string) bool {
