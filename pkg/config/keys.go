@@ -117,6 +117,16 @@ func (k *Keys) Lookup(id string) (Key, bool) {
 	return Key{}, false
 }
 
+// Elsewhere returns the id of a key whose value is not in the file, "" if there is none.
+func (k *Keys) Elsewhere() string {
+	for _, key := range k.keys {
+		if key.From.Elsewhere() {
+			return key.ID
+		}
+	}
+	return ""
+}
+
 // IDs returns the ids in the order of the file.
 func (k *Keys) IDs() []string {
 	var ids []string
@@ -239,8 +249,8 @@ func (r *reader) keySource(entry *jsondoc.Node) (s KeySource) {
 	case len(s.Command) > 0 && (s.File != "" || s.Keyring), s.File != "" && s.Keyring:
 		r.problem(entry.Start, entry.Path(), "want one of value, command, file and keyring")
 	}
-	if inProject := filepath.Base(r.path) == keysInProject; inProject && len(s.Command) > 0 {
-		r.problem(command.Start, command.Path(), "a file %s, which can come with a project, runs no commands; put the key into your own keys file", keysInProject)
+	if filepath.Base(r.path) == keysInProject && s.Elsewhere() {
+		r.problem(entry.Start, entry.Path(), "a file %s, which can come with a project, runs no commands and takes no keys from elsewhere; put the key into your own keys file", keysInProject)
 	}
 	return s
 }

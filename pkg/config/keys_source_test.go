@@ -65,9 +65,11 @@ func TestAKeyIsInOnePlace(t *testing.T) {
 
 // A file that comes with a project cannot have a command run.
 func TestAKeysFileOfAProjectRunsNothing(t *testing.T) {
-	_, _, err := readKeys(t, `{"keys":[{"id":"k","command":["touch","x"]}]}`, 0o600)
-	if err == nil || !strings.Contains(err.Error(), "runs no commands") {
-		t.Errorf("ReadKeys = %v", err)
+	for _, entry := range []string{`"command":["touch","x"]`, `"file":"/etc/passwd"`, `"keyring":true`} {
+		_, _, err := readKeys(t, `{"keys":[{"id":"k",`+entry+`}]}`, 0o600)
+		if err == nil || !strings.Contains(err.Error(), "runs no commands") {
+			t.Errorf("%s: ReadKeys = %v", entry, err)
+		}
 	}
 }
 

@@ -140,7 +140,21 @@ func (t *tree) lend(ctx context.Context, l lentModel, e agent.Event, req *agent.
 			return err != nil
 		})
 	}
+	if secrets := t.root.secrets; secrets != nil {
+		show := delta
+		delta = func(d agent.Delta) {
+			if d.Kind == agent.DeltaRetry {
+				d.Text = secrets.String(d.Text)
+			}
+			show(d)
+		}
+	}
 	resp, err := l.Provider.Generate(ctx, &own, delta)
+	if resp != nil && resp.Failed != "" && t.root.secrets != nil {
+		clean := *resp
+		clean.Failed = t.root.secrets.String(resp.Failed)
+		resp = &clean
+	}
 	if err != nil {
 		err = interrupted(ctx, l.Provider, &own, err)
 	}
@@ -235,9 +249,16 @@ func (r *run) Model(ctx context.Context, inv *agent.Invocation, e agent.Event, d
 		return err
 	})
 	if err != nil {
-		reply = modelReply{Error: faultOf(redactError(r.tree.root.secrets, err))}
+		reply = modelReply{Error: faultOf(err)}
+		if secrets := r.tree.root.secrets; secrets != nil {
+			reply.Error.Message, reply.Error.Code = secrets.String(reply.Error.Message), secrets.String(reply.Error.Code)
+		}
 	}
 	answer, _ := json.Marshal(reply) // what has been JSON, or is text
+	const longest = 15 << 20         // of a message of the channel
+	if len(answer) > longest {
+		answer, _ = json.Marshal(modelReply{Error: &modelFault{Message: "the answer of the lent model is too long for the channel"}})
+	}
 	return answer
 }
 
@@ -272,14 +293,19 @@ func (r *run) answerModel(ctx context.Context, inv *agent.Invocation, e agent.Ev
 	if question.Parent == "" {
 		question.Parent = inv.Key
 	}
-	resp, err := t.gate.Generate(ctx, lender(func(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	var resp *agent.Response
+	defer func() { // after a panic too: who waits for own.done would wait for ever
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		n.lending, n.served = nil, err == nil && resp != nil
+		if resp != nil || err != nil {
+			n.lent = n.lent.Add(usageOf(resp, err))
+		}
+		close(own.done)
+	}()
+	resp, err = t.gate.Generate(ctx, lender(func(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 		return t.lend(ctx, l, question, req, delta)
 	}), &req, n.depth, func(d agent.Delta) { delta(ctx, d) })
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n.lending, n.served = nil, err == nil
-	n.lent = n.lent.Add(usageOf(resp, err))
-	close(own.done)
 	return resp, err
 }
 

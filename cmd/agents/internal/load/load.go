@@ -209,6 +209,9 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 		if err != nil {
 			return nil, failure.NothingRan(fmt.Errorf("read keys (%s): %w", l.Keys.Why, err), KeysHint(err))
 		}
+		if id := keys.Elsewhere(); id != "" && strings.HasPrefix(l.Keys.Why, "in agentsConfigDir") {
+			return nil, failure.NothingRan(fmt.Errorf("read keys (%s): the value of the key %q is elsewhere, and the folder of a cfg file can belong to a project", l.Keys.Why, id), "put the key into your own keys file, or name the file with --api-keys")
+		}
 		if !p.Global.Quiet {
 			p.Warn(warnings...)
 		}
