@@ -285,9 +285,12 @@ func (r *run) answerModel(ctx context.Context, inv *agent.Invocation, e agent.Ev
 	}
 	own := &lending{cancel, make(chan struct{})}
 	n.lending = own
+	req := *e.Request
+	if req.Fallback != n.fallback { // the lender chooses
+		req.Fallback = ""
+	}
 	t.mu.Unlock()
 
-	req := *e.Request
 	req.Session, req.Agent, req.Again = e.Session, n.agent.Slug, n.again
 	question := agent.Event{Session: e.Session, Agent: n.agent.Slug, Parent: e.Parent, Depth: e.Depth + inv.Depth + 1, Path: r.pathOf(inv, e)}
 	if question.Parent == "" {
@@ -300,6 +303,12 @@ func (r *run) answerModel(ctx context.Context, inv *agent.Invocation, e agent.Ev
 		n.lending, n.served = nil, err == nil && resp != nil
 		if resp != nil || err != nil {
 			n.lent = n.lent.Add(usageOf(resp, err))
+		}
+		if resp != nil {
+			n.fallback = resp.Fallback
+		}
+		if !n.session.Running || t.remotes[e.Session] != n { // no event will count it
+			n.countLoan(&agent.Event{Kind: agent.EventEnd})
 		}
 		close(own.done)
 	}()
@@ -362,10 +371,11 @@ func (n *remote) countLoan(e *agent.Event) {
 	switch e.Kind {
 	case agent.EventAnswer, agent.EventFailure, agent.EventCompaction, agent.EventResume:
 		u := n.lent
-		if e.Usage != nil && (e.Usage.Estimated == 0 || e.Kind == agent.EventAnswer) { // else it guesses what n.lent knows
+		if e.Usage != nil && e.Usage.Possible() && (e.Usage.Estimated == 0 || e.Kind == agent.EventAnswer) { // else it guesses what n.lent knows
 			u = most(*e.Usage, u)
 		}
 		e.Usage = &u
+		return // it is settled when the event has taken effect
 	case agent.EventEnd:
 		counted := agent.Event{Kind: agent.EventFailure, Agent: n.agent.Slug, Usage: &n.lent}
 		for up := &n.node; up != nil; up = up.up {

@@ -156,6 +156,9 @@ func (n *remote) reserve(ctx context.Context, e agent.Event) error {
 		}
 		return err
 	}
+	if n.lending != nil {
+		return fmt.Errorf("%w: it reserves a request while one is in progress", agent.ErrChild)
+	}
 	n.drop()
 	begun := n.events
 	release, err := n.node.reserve(ctx, e, func() error {
@@ -182,7 +185,15 @@ func (n *remote) drop() {
 // settle ends the reservations that an event of n makes unnecessary. The tree's mu is held.
 func (n *remote) settle(e *agent.Event) {
 	n.events++
-	n.drop()
+	if n.lending == nil {
+		n.drop()
+	}
+	switch e.Kind {
+	case agent.EventAnswer, agent.EventFailure, agent.EventCompaction, agent.EventResume:
+		if e.Usage != nil {
+			n.lent, n.served = agent.Usage{}, false
+		}
+	}
 	if e.Kind == agent.EventCallStarted || e.Kind == agent.EventCallEnded {
 		n.callCounted(e.Key)
 	}

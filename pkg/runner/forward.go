@@ -23,10 +23,12 @@ func printable(name string) bool {
 type remote struct {
 	node
 	callKey string
-	lending *lending         // a model that it borrows, while that answers
-	lent    agent.Usage      // of lent models, until an event of the session counts it
-	served  bool             // the last one has answered, and no event says so yet
-	specs   []agent.ToolSpec // of its tools, as it describes them
+	lending *lending    // a model that it borrows, while that answers
+	lent    agent.Usage // of lent models, until an event of the session counts it
+	served  bool        // the last one has answered, and no event says so yet
+	// fallback names the model of the lender that answered last.
+	fallback string
+	specs    []agent.ToolSpec // of its tools, as it describes them
 
 	events  int    // the number of lasting events that it has sent
 	release func() // releases the reservation of its request; nil if there is none
@@ -101,6 +103,11 @@ func (t *tree) forget(inv *agent.Invocation, key string) {
 			t.unreserve(n)
 			delete(t.remotes, id)
 			t.inboxes.close(id)
+			if n.lending != nil {
+				n.lending.cancel()
+			} else {
+				n.countLoan(&agent.Event{Kind: agent.EventEnd})
+			}
 			t.used[id], dropped = true, true
 		}
 	}
