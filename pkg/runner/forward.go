@@ -238,6 +238,9 @@ func (r *run) forward(ctx context.Context, inv *agent.Invocation, e agent.Event)
 	if e.Kind == agent.EventCompaction {
 		e.Context = t.shared // its own copy does not have what others have changed
 	}
+	if e.Receipt != nil || e.Kind == agent.EventCallEnded {
+		t.remoteReceipt(&e)
+	}
 	if t.redact != nil {
 		e = t.redact(e)
 	}
@@ -263,6 +266,7 @@ func (r *run) forward(ctx context.Context, inv *agent.Invocation, e agent.Event)
 			n.account.note(*e.Usage)
 		}
 	}
+	t.noteFacts(&s.node, &e)
 	s.settle(&e)
 	if t.journal != nil && inv.Session == r.session.ID { // see Runner.Call
 		if err := t.journal.Append(context.WithoutCancel(ctx), e); err != nil {
@@ -336,7 +340,7 @@ func (r *run) remote(inv *agent.Invocation, e *agent.Event) (*remote, error) {
 	n := &remote{node: r.below(&agent.Agent{Slug: e.Agent}, e.Parent), callKey: inv.Key}
 	if e.Parent != inv.Key {
 		up := t.remotes[agent.CallSession(e.Parent)]
-		if up == nil || up.callKey != inv.Key || e.Depth != up.session.Depth+1 || !up.calls(e.Parent) {
+		if up == nil || up.callKey != inv.Key || e.Depth != up.session.Depth+1 || !up.calls(e.Parent) && e.Parent != up.session.JudgeKey() {
 			return nil, fmt.Errorf("session %s answers the call %.100q, which its caller did not make", e.Session, e.Parent)
 		}
 		n.up, n.depth = &up.node, up.depth+1
@@ -346,6 +350,7 @@ func (r *run) remote(inv *agent.Invocation, e *agent.Event) (*remote, error) {
 	if known { // it continues a session whose process ended
 		if p, ok := t.pending[e.Parent]; ok && p.Session.ID == e.Session {
 			n.session, n.total, n.lent, n.agent.Slug = p.Session, p.Total.Clone(), p.lent, p.Session.Agent
+			t.collect(e.Parent, agent.Expect{})
 			for _, earlier := range p.Events {
 				r.noteSetup(inv, n, &earlier)
 			}
@@ -394,6 +399,8 @@ func (r *run) question(ctx context.Context, inv *agent.Invocation, e agent.Event
 		return r.answerPolicy(ctx, inv, e)
 	case "budget":
 		return r.answerBudget(ctx, inv, e)
+	case "accept":
+		return r.answerAccept(ctx, inv)
 	}
 	if t.person == nil {
 		return nil, agent.ErrNobody
