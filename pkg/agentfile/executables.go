@@ -40,6 +40,7 @@ type program struct {
 	exectool.Source
 	words   []string        // of the runner, as in the file
 	sandbox *sandbox.Config // of the entry
+	expect  agent.Expect    // the same, of an agent
 	refused bool            // it must not be executed
 }
 
@@ -121,7 +122,13 @@ func (e *executables) open(l *loader, n *Node) (tools []agent.Tool) {
 		}
 		switch {
 		case t.Agent() != "":
-			tools = append(tools, expert{t, t.Agent()})
+			var expect agent.Expect
+			for _, p := range e.programs {
+				if p.Runner != nil && p.Path == t.Path() && p.Slug == t.Agent() {
+					expect = p.expect
+				}
+			}
+			tools = append(tools, expertOf(t, t.Agent(), expect))
 		case watch:
 			n.Tools = append(n.Tools, t.Spec())
 		default:
