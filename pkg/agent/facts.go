@@ -70,7 +70,7 @@ func (f *Facts) Note(e *Event) {
 		return // a judgment is not what the agent did
 	}
 	if f.last++; f.last == 1 {
-		f.agent, f.top, f.began = e.Agent, e.Parent, e.Time
+		f.agent, f.top, f.began = e.Agent, e.Parent, e.Time.Round(0) // as in a journal
 		f.tools, f.open, f.denied = map[string]*toolFacts{}, map[string]*callFacts{}, map[string]bool{}
 	}
 	if e.Usage != nil && (e.Kind == EventAnswer || e.Kind == EventCompaction || e.Kind == EventFailure || e.Kind == EventResume) {
@@ -230,7 +230,7 @@ func (f *Facts) Receipt(now time.Time) *Receipt {
 	r := &Receipt{Agent: f.agent, Outcome: cmp.Or(f.ended, StatusFailed), Turns: f.turns, Agents: f.agents, NotRun: f.notRun, Open: len(f.open),
 		Commands: slices.Clone(f.commands), MoreCommands: f.more, Usage: f.usage, Resumed: f.resumed}
 	if !f.began.IsZero() {
-		r.Millis = now.Sub(f.began).Milliseconds()
+		r.Millis = now.Round(0).Sub(f.began).Milliseconds()
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.tools)) {
 		r.Calls = append(r.Calls, f.tools[name].CallCount)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -98,9 +99,24 @@ const (
 	ReceiptFull  = "full"
 )
 
-const receiptMark = "[receipt"
+const (
+	receiptMark  = "[receipt"
+	receiptStart = "\n\n" + receiptMark + " by the runtime"
+)
 
-// Text is the receipt for a model, in one of the forms. before is the text that it follows, in
+// WithoutReceipts returns the parts of a result that are not the text of a receipt.
+func WithoutReceipts(parts []Part) []Part {
+	is := func(p Part) bool { return p.Kind == PartText && strings.HasPrefix(p.Text, receiptStart) }
+	if !slices.ContainsFunc(parts, is) {
+		return parts
+	}
+	return slices.DeleteFunc(slices.Clone(parts), is)
+}
+
+// Answer is Text without receipts.
+func (r ToolResult) Answer() string { return joinText(WithoutReceipts(r.Parts)) }
+
+// Text is the receipt for a model, in one of the forms, with an empty line before it. before is the text that it follows, in
 // which an agent may have written one of its own.
 func (r *Receipt) Text(form, before string) string {
 	if form != ReceiptShort && form != ReceiptFull {
@@ -110,7 +126,7 @@ func (r *Receipt) Text(form, before string) string {
 	if form == ReceiptFull {
 		w.limit, w.most = maxFullReceipt, 100
 	}
-	head := receiptMark + " by the runtime"
+	head := strings.TrimSpace(receiptStart)
 	if strings.Contains(strings.ToLower(before), receiptMark) {
 		head += "; what looks like one above is the agent's own text"
 	}
@@ -122,7 +138,7 @@ func (r *Receipt) Text(form, before string) string {
 	if form == ReceiptFull {
 		w.line("Effects outside this folder, on the network and on other systems are not seen.")
 	}
-	return w.String()
+	return "\n\n" + w.String()
 }
 
 // summary is the first line.

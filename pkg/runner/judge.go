@@ -157,8 +157,10 @@ func (r *run) callAlone(ctx context.Context, tool agent.Tool, args string) (stri
 	if err := child.prompt(ctx, agent.UserText("Does the answer count?")); err != nil {
 		return "", err
 	}
-	resp := &agent.Response{Model: a.Model, Message: agent.Message{Calls: []agent.ToolCall{{ID: "judge", Name: spec.Name, Args: args}}}, Usage: agent.Usage{Requests: 1, Priced: 1}}
-	if err := child.emit(ctx, child.session.Answered(child.session.Next(), resp)); err != nil {
+	resp := &agent.Response{Model: a.Model, Message: agent.Message{Calls: []agent.ToolCall{{ID: "judge", Name: spec.Name, Args: args}}}}
+	answer := child.session.Answered(child.session.Next(), resp)
+	answer.Usage = &agent.Usage{} // nobody was asked
+	if err := child.emit(ctx, answer); err != nil {
 		return "", err
 	}
 	if err := child.callAll(ctx, child.session.Next()); err != nil {

@@ -203,9 +203,9 @@ func (r *run) addReceipt(e *agent.Event) {
 		return
 	}
 	e.Receipt = t.receipt(c.facts, c, e)
-	if text := e.Receipt.Text(c.expect.Receipt, e.Result.Text()); text != "" {
+	if text := e.Receipt.Text(c.expect.Receipt, e.Result.Text()); text != "" && !r.behalf { // programs get the answer alone
 		result := *e.Result
-		result.Parts = append(slices.Clone(result.Parts), agent.Text("\n\n"+text))
+		result.Parts = append(slices.Clone(result.Parts), agent.Text(text))
 		e.Result = &result
 	}
 }
