@@ -64,9 +64,12 @@ const judgeEnd = ".0"
 // a session: see Condition.Run. The turn has no call with this number.
 func (s *Session) JudgeKey() string { return s.key(-1) }
 
+// Judging reports whether e is of a session of a program that judges an answer.
+func (e *Event) Judging() bool { return strings.HasSuffix(e.Parent, judgeEnd) }
+
 // Note takes the next event.
 func (f *Facts) Note(e *Event) {
-	if !e.Kind.Lasting() || strings.HasSuffix(e.Parent, judgeEnd) {
+	if !e.Kind.Lasting() || e.Judging() {
 		return // a judgment is not what the agent did
 	}
 	if f.last++; f.last == 1 {

@@ -136,11 +136,12 @@ type call struct {
 	delegated  bool
 	delegating error
 	// expect is what the caller expects of an agent. judged says that its answer was judged during
-	// its run, and accepted is the number of events after which it was accepted.
+	// its run. An answer from another process was judged after a number of events, and is wrong.
 	expect   agent.Expect
 	judged   bool
-	judging  sync.Mutex // held while accepted is used
-	accepted int
+	judging  sync.Mutex // held while one is judged
+	judgedAt int
+	wrong    error
 	// admitted says that the call holds one of the Gate's slots.
 	admitted atomic.Bool
 }

@@ -191,26 +191,24 @@ func (r *run) answerAccept(ctx context.Context, inv *agent.Invocation) (json.Raw
 }
 
 // acceptCall is unmet for an agent in another process that answers k. What was found out holds
-// until there are further events.
+// until there are further events than its end.
 func (r *run) acceptCall(ctx context.Context, k *call) error {
-	t := r.tree
-	t.mu.Lock()
-	c := t.collecting[k.inv.Key]
 	k.judging.Lock()
 	defer k.judging.Unlock()
-	var count int
+	t := r.tree
+	t.mu.Lock()
+	c, count := t.collecting[k.inv.Key], 0
 	if c != nil {
 		count = c.facts.Count()
 	}
 	t.mu.Unlock()
-	if c == nil || k.accepted > 0 && count-k.accepted <= 1 { // its end is one
-		return nil
+	switch {
+	case c == nil:
+		return &judgeError{errors.New("accept: nothing is known of the run")} // not reached: it has started
+	case k.judgedAt == 0 || count-k.judgedAt > 1:
+		k.judgedAt, k.wrong = count, r.unmet(ctx, c, k.expect.Accept)
 	}
-	err := r.unmet(ctx, c, k.expect.Accept)
-	if err == nil {
-		k.accepted = count
-	}
-	return err
+	return k.wrong
 }
 
 // accepting returns tool, an agent, with a judgment of its answers. Those of agents that run in

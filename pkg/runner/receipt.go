@@ -89,7 +89,7 @@ func (r *run) starting(inv *agent.Invocation, k *call) {
 		list = append([]*collector{t.collect(inv.Key, k.expect)}, list...)
 	}
 	t.mu.Unlock()
-	if inv.Spec.Effects == agent.EffectsNone || inv.Spec.IsAgent() && !(program && inv.Dir != "") {
+	if inv.Spec.Effects == agent.EffectsNone || inv.Spec.IsAgent() && !(program && k.expect.Dir != "") {
 		return
 	}
 	for _, c := range list {
@@ -123,6 +123,7 @@ func (t *tree) noteFacts(n *node, e *agent.Event) {
 		c.facts.Note(e)
 	}
 	switch {
+	case e.Judging():
 	case e.Kind == agent.EventCallEnded:
 		delete(t.changing, e.Key)
 	case e.Kind == agent.EventCallStarted && e.Effects != agent.EffectsNone && t.collecting[e.Key] == nil:
