@@ -137,9 +137,7 @@ func newAudit(s *sessions.Store, path string, key auditKey) (*audit, error) {
 	}
 	for i := range a.Receipts {
 		r := &a.Receipts[i]
-		if a.Chain != nil && r.Chain != "" && r.Differs == "" && !a.Chain.Has(r.Chain) {
-			r.Differs = "chain: it is not one of this journal"
-		}
+		r.Elsewhere = a.Chain != nil && r.Chain != "" && !a.Chain.Has(r.Chain)
 		if r.Differs != "" && a.receipts == nil {
 			a.receipts = fmt.Errorf("the receipt of %s of %s is not what the events say: %s", r.Agent, auditTime(r.Time), r.Differs)
 		}
@@ -248,16 +246,23 @@ func (a *audit) signatureText() string {
 }
 
 func (a *audit) receiptText() string {
-	differ := 0
+	differ, elsewhere := 0, 0
 	for _, r := range a.Receipts {
 		if r.Differs != "" {
 			differ++
+		}
+		if r.Elsewhere {
+			elsewhere++
 		}
 	}
 	if differ > 0 {
 		return fmt.Sprintf("%d of %d DIFFER from the events: %s", differ, len(a.Receipts), program.OneLine(a.receipts.Error(), 500))
 	}
-	return fmt.Sprintf("%d, as the events say", len(a.Receipts))
+	text := fmt.Sprintf("%d, as the events say", len(a.Receipts))
+	if elsewhere > 0 {
+		text += fmt.Sprintf("; %d name a chain of another journal, from which this session was copied", elsewhere)
+	}
+	return text
 }
 
 func auditTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

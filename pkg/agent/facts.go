@@ -88,6 +88,10 @@ func (f *Facts) Note(e *Event) {
 				call.harmful = false
 			}
 		}
+	case EventMessage:
+		if own && e.Begins() {
+			f.began = e.Time.Round(0)
+		}
 	case EventAnswer:
 		if own {
 			f.turns++

@@ -40,7 +40,6 @@ type program struct {
 	exectool.Source
 	words   []string        // of the runner, as in the file
 	sandbox *sandbox.Config // of the entry
-	expect  agent.Expect    // the same, of an agent
 	refused bool            // it must not be executed
 }
 
@@ -122,13 +121,7 @@ func (e *executables) open(l *loader, n *Node) (tools []agent.Tool) {
 		}
 		switch {
 		case t.Agent() != "":
-			var expect agent.Expect
-			for _, p := range e.programs {
-				if p.Runner != nil && p.Path == t.Path() && p.Slug == t.Agent() {
-					expect = p.expect
-				}
-			}
-			tools = append(tools, expertOf(t, t.Agent(), expect))
+			tools = append(tools, expertOf(t, t.Agent(), t.Expects()))
 		case watch:
 			n.Tools = append(n.Tools, t.Spec())
 		default:

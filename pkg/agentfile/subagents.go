@@ -42,8 +42,8 @@ func (l *loader) extraAgents(n *Node) {
 			continue
 		}
 		if len(extra.Runner) > 0 {
-			n.executables.programs = append(n.executables.programs, program{words: extra.Runner, expect: l.expectOf(n, i, extra), Source: exectool.Source{
-				Path: extra.Path, Kind: exectool.AgentFile, Slug: extra.Slug, Runner: n.runner(extra.Runner, extra.RunnerID, extra.RunnerShell)}})
+			n.executables.programs = append(n.executables.programs, program{words: extra.Runner, Source: exectool.Source{
+				Path: extra.Path, Kind: exectool.AgentFile, Slug: extra.Slug, Expect: l.expectOf(n, i, extra), Runner: n.runner(extra.Runner, extra.RunnerID, extra.RunnerShell)}})
 			continue
 		}
 		pointer := fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i)

@@ -81,7 +81,6 @@ func (n *node) above() (list []*collector) {
 // a call begins that can change them.
 func (r *run) starting(inv *agent.Invocation, k *call) {
 	t := r.tree
-	program := inv.Spec.IsAgent() && inv.Spec.Agent == ""
 	t.mu.Lock()
 	list := r.above()
 	if inv.Spec.IsAgent() {
@@ -89,8 +88,8 @@ func (r *run) starting(inv *agent.Invocation, k *call) {
 		list = append([]*collector{t.collect(inv.Key, k.expect)}, list...)
 	}
 	t.mu.Unlock()
-	if inv.Spec.Effects == agent.EffectsNone || inv.Spec.IsAgent() && !(program && k.expect.Dir != "") {
-		return
+	if inv.Spec.Effects == agent.EffectsNone || inv.Spec.Agent != "" || inv.Spec.Far {
+		return // an agent in this process changes nothing but by its calls
 	}
 	for _, c := range list {
 		c.look.Do(func() {

@@ -31,6 +31,8 @@ type AuditedReceipt struct {
 	Agent string    `json:"agent"`
 	Key   string    `json:"key,omitempty"` // of the call; "" of a run
 	Chain string    `json:"chain,omitempty"`
+	// Elsewhere says that Chain is not of this journal: the session was copied.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 	// Differs says in what the events contradict the receipt; "" in nothing. Files are not
 	// among it.
 	Differs string `json:"differs,omitempty"`
@@ -97,6 +99,9 @@ func (t *Trail) note(e *agent.Event) {
 	switch e.Kind {
 	case agent.EventSession:
 		t.agents[e.Session] = strings.TrimPrefix(t.agents[agent.CallSession(e.Parent)]+"/"+e.Agent, "/")
+		if e.Judging() { // on behalf of the agent above
+			t.agents[e.Session] = t.agents[agent.CallSession(e.Parent)]
+		}
 		if e.Session == t.Session {
 			t.Source = e.Source
 		}
