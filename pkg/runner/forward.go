@@ -347,10 +347,12 @@ func (r *run) remote(inv *agent.Invocation, e *agent.Event) (*remote, error) {
 	} else if e.Depth != inv.Depth+1 {
 		return nil, fmt.Errorf("session %s has depth %d, not %d", e.Session, e.Depth-inv.Depth-1, 0)
 	}
+	if e.Parent != inv.Key && !e.Judging() {
+		t.collect(e.Parent, agent.Expect{})
+	}
 	if known { // it continues a session whose process ended
 		if p, ok := t.pending[e.Parent]; ok && p.Session.ID == e.Session {
 			n.session, n.total, n.lent, n.agent.Slug = p.Session, p.Total.Clone(), p.lent, p.Session.Agent
-			t.collect(e.Parent, agent.Expect{})
 			for _, earlier := range p.Events {
 				r.noteSetup(inv, n, &earlier)
 			}

@@ -20,10 +20,9 @@ type collector struct {
 	// late says that an earlier process began the run, and what was before it is not known.
 	late bool
 
-	look   sync.Once
-	before *filestate.State // since look; nil if no folder is looked at
-
-	shared  bool              // guarded by tree.mu, as what follows
+	look    sync.Once
+	before  *filestate.State // since look; nil if no folder is looked at; guarded by tree.mu, as what follows
+	shared  bool
 	files   *agent.FileReport // at the end
 	refused string            // see agent.Receipt
 }
@@ -46,7 +45,7 @@ func newCollector(past *agent.Facts, expect agent.Expect) *collector {
 
 // seesFiles reports whether the folder of the agent is to be looked at.
 func (c *collector) seesFiles(t *tree) bool {
-	return c.expect.Dir != "" && !t.stepped && (c.expect.Receipt != agent.ReceiptNone ||
+	return c.expect.Dir != "" && !t.stepped && (c.expect.Receipt != agent.ReceiptNone && !(c == t.own && t.held()) ||
 		slices.ContainsFunc(c.expect.Accept, func(k agent.Condition) bool { return len(k.Changed) > 0 }))
 }
 
@@ -96,9 +95,10 @@ func (r *run) starting(inv *agent.Invocation, k *call) {
 			if !c.seesFiles(t) || c.late {
 				return
 			}
-			c.before = filestate.Look(c.expect.Dir, filestate.Limits{Skip: t.skip})
+			before := filestate.Look(c.expect.Dir, filestate.Limits{Skip: t.skip})
 			t.mu.Lock()
 			defer t.mu.Unlock()
+			c.before = before
 			for _, other := range t.changing {
 				c.shared = c.shared || !slices.Contains(other.above, c) && overlap(c.expect.Dir, other.dir)
 			}
@@ -114,9 +114,6 @@ func overlap(a, b string) bool {
 
 // noteFacts gathers what an event of n says. t.mu is held.
 func (t *tree) noteFacts(n *node, e *agent.Event) {
-	if n.up != nil && e.Kind == agent.EventSession && t.collecting[n.parent] == nil { // of an agent in another process
-		t.collect(n.parent, agent.Expect{})
-	}
 	above := n.above()
 	for _, c := range above {
 		c.facts.Note(e)

@@ -96,6 +96,9 @@ func TestLimits(t *testing.T) {
 	if diff := cmp.Diff(want, list, cmpopts.IgnoreFields(Change{}, "Digest")); diff != "" || partial != "more than 5 files" {
 		t.Errorf("%s%s", partial, diff)
 	}
+	for i := range 300 {
+		write(t, filepath.Join(dir, fmt.Sprintf("many/%d", i)), "x")
+	}
 	if _, partial := Look(dir, Limits{Time: 1}).Changes(); partial == "" {
 		t.Error("a look that took too long says nothing")
 	}
