@@ -142,7 +142,7 @@ func TestAPersonDirectsAnAgentOverEveryBorder(t *testing.T) {
 					heard += e.Agent + ": " + e.Message.Text() + "\n"
 				}
 				if e.Kind == agent.EventCallEnded && e.Agent == "mid" && first == "" {
-					first = e.Result.Text()
+					first = e.Result.Answer()
 				}
 			})
 			if heard != "leaf: hurry\n" || first != "I heard: hurry" {

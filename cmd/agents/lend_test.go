@@ -125,7 +125,7 @@ func TestAnAgentWithoutKeyOrNetworkBorrowsTheModel(t *testing.T) {
 				case e.Kind == agent.EventText && e.Agent == "leaf":
 					streamed += e.Text
 				case e.Kind == agent.EventCallEnded && e.Agent == "mid":
-					got = e.Result.Text()
+					got = e.Result.Answer()
 				case e.Kind == agent.EventEnd && e.Depth == 0:
 					end = e
 				}

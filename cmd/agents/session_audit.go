@@ -28,7 +28,8 @@ func sessionAuditCommand(p *program.Env) *cli.Command {
 		ArgsUsage: "ID",
 		Description: `Prints what people asked for, each tool call with its input and the decisions about
 it, and whether the journal was changed after it was written. The exit code is 1 if it
-was, also since it was signed, and with --key if it is not signed with that key.`,
+was, also since it was signed, with --key if it is not signed with that key, and if a
+receipt is not what the events say.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "key", Usage: "verify the signature with the ed25519 key in `FILE` (PEM, public or private)", Destination: &keyFile},
 			&cli.BoolFlag{Name: "sign", Usage: "sign the session with the private key of --key, and keep the signature beside the journal", Destination: &sign},
@@ -100,6 +101,8 @@ type audit struct {
 
 	err  error // why the journal is changed
 	sign error // why the signature is not valid
+	// receipts says which receipt is not what the events say.
+	receipts error
 }
 
 // newAudit verifies and reads the session at path, and signs it if the key says so.
@@ -131,6 +134,13 @@ func newAudit(s *sessions.Store, path string, key auditKey) (*audit, error) {
 	var err error
 	if a.Trail, err = transcript.Audit(events); err != nil && a.err == nil {
 		a.err, a.Error = err, err.Error()
+	}
+	for i := range a.Receipts {
+		r := &a.Receipts[i]
+		r.Elsewhere = a.Chain != nil && r.Chain != "" && !a.Chain.Has(r.Chain)
+		if r.Differs != "" && a.receipts == nil {
+			a.receipts = fmt.Errorf("the receipt of %s of %s is not what the events say: %s", r.Agent, auditTime(r.Time), r.Differs)
+		}
 	}
 	return a, nil
 }
@@ -166,6 +176,8 @@ func (a *audit) failure() error {
 		return sessions.Damaged(a.err)
 	case a.sign != nil:
 		return &failure.Error{Code: failure.ExitFailed, Err: a.sign}
+	case a.receipts != nil:
+		return &failure.Error{Code: failure.ExitFailed, Err: a.receipts}
 	}
 	return nil
 }
@@ -178,6 +190,9 @@ func (a *audit) text() string {
 		fmt.Fprintf(&b, " (%s)", program.OneLine(a.Source, 300))
 	}
 	fmt.Fprintf(&b, "\njournal    %s\nsignature  %s\n", a.journalText(), a.signatureText())
+	if n := len(a.Receipts); n > 0 {
+		fmt.Fprintf(&b, "receipts   %s\n", a.receiptText())
+	}
 	prompt := 0
 	for _, c := range a.Calls {
 		a.prompts(&b, &prompt, c.Prompt)
@@ -228,6 +243,26 @@ func (a *audit) signatureText() string {
 		return "CHANGED"
 	}
 	return "none"
+}
+
+func (a *audit) receiptText() string {
+	differ, elsewhere := 0, 0
+	for _, r := range a.Receipts {
+		if r.Differs != "" {
+			differ++
+		}
+		if r.Elsewhere {
+			elsewhere++
+		}
+	}
+	if differ > 0 {
+		return fmt.Sprintf("%d of %d DIFFER from the events: %s", differ, len(a.Receipts), program.OneLine(a.receipts.Error(), 500))
+	}
+	text := fmt.Sprintf("%d, as the events say", len(a.Receipts))
+	if elsewhere > 0 {
+		text += fmt.Sprintf("; %d name a chain of another journal, from which this session was copied", elsewhere)
+	}
+	return text
 }
 
 func auditTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

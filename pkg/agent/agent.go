@@ -72,6 +72,14 @@ type Agent struct {
 	// never.
 	LoopWarn int
 	LoopEnd  int
+	// WorkDir is the absolute working folder of its tools, which receipts are about; "" if it has
+	// none on this machine.
+	WorkDir string
+	// Accept must hold before an answer counts, and Receipt is one of ReceiptNone and so on: in
+	// which form the model of a caller gets the Receipt of a run; "" is ReceiptNone, except that
+	// the event that ends the call has it.
+	Accept  []Condition
+	Receipt string
 }
 
 // Limits are the limits of a's runs.

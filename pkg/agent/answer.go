@@ -96,4 +96,6 @@ type Outcome struct {
 	Turns    int
 	Total    TotalUsage
 	Duration time.Duration
+	// Receipt is that of the root's run; nil if there is none.
+	Receipt *Receipt
 }

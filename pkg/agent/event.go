@@ -47,17 +47,17 @@ const (
 	// Decision, Text (the reason), Rule, Approval, Reviewer.
 	EventVerdict EventKind = "verdict"
 	// EventCallStarted precedes a tool call: CallID, Tool, Args, Key, Argv,
-	// Digest. A second one for a Key is a call that is run again after its
+	// Digest, Effects. A second one for a Key is a call that is run again after its
 	// process died.
 	EventCallStarted EventKind = "call_started"
-	// EventCallEnded follows it: CallID, Tool, Key, Result, Millis. A call
+	// EventCallEnded follows it: CallID, Tool, Key, Result, Millis, and Receipt of an agent. A call
 	// that was answered without running has no EventCallStarted, and its
 	// Args are here.
 	EventCallEnded EventKind = "call_ended"
 	// EventContext says what the context is from now on: Context. Of a change by a call
 	// it has CallID, Tool, Key; without these a run begins with it.
 	EventContext EventKind = "context"
-	// EventEnd closes a run: Status, Text or Error, Total, Millis.
+	// EventEnd closes a run: Status, Text or Error, Total, Millis, and at the root Receipt.
 	EventEnd EventKind = "end"
 
 	// EventRequest: a model request begins: Turn, Tools, Model, Flavor, Fallback, Summary.
@@ -159,8 +159,8 @@ type Event struct {
 	Sandbox string `json:"sandbox,omitempty"`
 	// Question is the id of a question, and What its subject: "approve", "ask",
 	// "elicit", "policy", which the caller's external policies answer, "budget", which
-	// reserves a model request, or the call Key, in the caller's budgets, or "model", which
-	// a model of a caller answers; see Asks. Path has the
+	// reserves a model request, or the call Key, in the caller's budgets, "model", which
+	// a model of a caller answers, or "accept", which asks the caller about an answer; see Asks. Path has the
 	// slugs of the agents from the root to the one that asks,
 	// Schema is the JSON Schema of the reply, Choices are the possible replies, and URL is a
 	// page that the person is asked to open.
@@ -174,11 +174,15 @@ type Event struct {
 	Request *Request `json:"request,omitempty"`
 	// Context is the context of the run after the event.
 	Context json.RawMessage `json:"context,omitempty"`
+	// Effects are those that the tool of a call declares.
+	Effects Effects `json:"effects,omitempty"`
+	// Receipt is that of the agent whose call ended, and that of the run at its end.
+	Receipt *Receipt `json:"receipt,omitempty"`
 }
 
 // Asks reports whether a person is to answer the question: the others are for programs.
 func (e *Event) Asks() bool {
-	return e.Kind == EventQuestion && e.What != "policy" && e.What != "budget" && e.What != "model"
+	return e.Kind == EventQuestion && e.What != "policy" && e.What != "budget" && e.What != "model" && e.What != "accept"
 }
 
 // Continues reports whether a message belongs to a run in progress and does not begin a

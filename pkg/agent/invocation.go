@@ -59,6 +59,9 @@ type Invocation struct {
 	ToolSource, ToolDigest string
 	// Asked says that a person was asked about the call and allowed it.
 	Asked bool
+	// Accepts says that the call is of an agent whose answers must satisfy conditions: see
+	// Start.Accept.
+	Accepts bool
 	// Remote says that another process makes the call and has decided about it.
 	Remote bool
 	// Parsed is for Rights: what one of them has made of the arguments, for the others.

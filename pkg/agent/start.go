@@ -46,6 +46,9 @@ type Start struct {
 	// Journal means that the holder keeps the events: a call that must not run twice
 	// starts only after the holder has acknowledged its event.
 	Journal bool `json:"journal,omitempty"`
+	// Accept means that the holder decides whether an answer counts: the runner asks it with a
+	// question "accept".
+	Accept bool `json:"accept,omitempty"`
 	// Person is whether the holder can answer questions; nil means true.
 	Person *bool `json:"person,omitempty"`
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,6 +63,14 @@ type Subagent struct {
 	Source string
 	// Compat says that the argument is named "what", as in agents-exe.
 	Compat bool
+	// Expect is what the caller expects, in addition to what Agent says.
+	Expect Expect
+}
+
+// Expects implements Expected.
+func (s *Subagent) Expects() Expect {
+	a := s.Agent
+	return Expect{Accept: s.Expect.Accept, Receipt: cmp.Or(s.Expect.Receipt, a.Receipt), Dir: a.WorkDir}
 }
 
 // Spec describes the agent by its announcement.

@@ -156,7 +156,11 @@ func (s *Session) Judged(text string, wrong error) Step {
 	case attempt >= s.Limits.Answers:
 		return s.End(StatusInvalid, fmt.Errorf("%w after %d attempts: %w", ErrAnswer, attempt, wrong))
 	}
-	again := UserText("Your answer was not accepted: " + wrong.Error() + "\nAnswer again, with the corrected answer and nothing else.")
+	say := "Your answer was not accepted: " + wrong.Error() + "\nAnswer again, with the corrected answer and nothing else."
+	if unmet, ok := errors.AsType[*Unmet](wrong); ok {
+		say = "Your answer was not accepted. The runtime has checked what was done:\n- " + strings.Join(unmet.Reasons, "\n- ") + "\nDo what is missing, then answer again."
+	}
+	again := UserText(say)
 	return Step{Kind: StepApply, Events: []Event{s.event(Event{Kind: EventMessage, Message: &again, Attempt: attempt + 1, Error: wrong.Error()})}}
 }
 

@@ -32,7 +32,9 @@ type ACPAgent struct {
 	DeadlineSeconds     float64 `json:"deadlineSeconds"`
 	StartTimeoutSeconds float64 `json:"startTimeoutSeconds"`
 	IdleTimeoutSeconds  float64 `json:"idleTimeoutSeconds"`
+	Expected
 
+	expect   agent.Expect
 	at       Problem  // where it is named
 	programs []string // the files that it executes
 }
@@ -54,6 +56,7 @@ func (l *loader) acp(n *Node, a ACPAgent, at Problem) {
 		a.Command[0] = absolute(filepath.Dir(at.File), a.Command[0])
 	}
 	s := a.program(n)
+	a.expect = l.expect(n, a.Expected, at)
 	a.programs = process.Programs(a.Command, l.serverEnviron(n, s), s.dir)
 	n.add(&a)
 }
@@ -96,5 +99,5 @@ func (a *ACPAgent) open(l *loader, n *Node) []agent.Tool {
 	}
 	kept := developer.OpenFiles(files)
 	n.protected, t.Files = append(n.protected, kept), kept
-	return []agent.Tool{expert{t, a.Slug}}
+	return []agent.Tool{expertOf(t, a.Slug, a.expect)}
 }

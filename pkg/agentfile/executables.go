@@ -121,7 +121,7 @@ func (e *executables) open(l *loader, n *Node) (tools []agent.Tool) {
 		}
 		switch {
 		case t.Agent() != "":
-			tools = append(tools, expert{t, t.Agent()})
+			tools = append(tools, expertOf(t, t.Agent(), t.Expects()))
 		case watch:
 			n.Tools = append(n.Tools, t.Spec())
 		default:

@@ -156,6 +156,8 @@ type Tree struct {
 	Nodes []*Node
 	// Problems are sorted, worst first, without repetitions.
 	Problems []Problem
+	// Unseen are folders of this program, absolute: what is in them is not what an agent did.
+	Unseen []string
 
 	secrets []config.Secret // of a type that does not print them
 	survey  func(dir string) *Lock
@@ -184,8 +186,9 @@ type Node struct {
 
 	stack       []*Node // the nodes above, and this one
 	choice      ModelChoice
-	fallback    []*Model // see Models
-	workDir     string   // of its tools
+	fallback    []*Model               // see Models
+	expects     map[*Node]agent.Expect // of sub-agents, by what their entries say; may be nil
+	workDir     string                 // of its tools
 	level       policy.Set
 	confinement *confinement
 	step        *step.Program // its model; nil if that is another one
@@ -275,6 +278,11 @@ func newLoader(opts Options) *loader {
 		l.valid = validFiles(filepath.Join(opts.Folders.Cache, "files"))
 	}
 	l.opts.Keys = cmp.Or(opts.Keys, &config.Keys{})
+	for _, dir := range append([]string{opts.Folders.Cache, opts.Folders.Outputs, opts.Folders.Locks}, opts.Folders.Sessions...) {
+		if dir != "" {
+			l.tree.Unseen = append(l.tree.Unseen, absolute(dir, "."))
+		}
+	}
 	for _, id := range l.opts.Keys.IDs() {
 		key, _ := l.opts.Keys.Lookup(id)
 		l.tree.secrets = append(l.tree.secrets, key.Value)

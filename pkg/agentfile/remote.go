@@ -35,8 +35,10 @@ type Remote struct {
 	URL      string `json:"url"`
 	Agent    string `json:"agent"` // its slug
 	APIKeyID string `json:"apiKeyId"`
+	Expected
 
 	passive
+	expect agent.Expect
 	a2a    *a2aclient.Agent // of an agent with TagA2A
 	server *remote.Server   // of the others
 	known  *remote.Description
@@ -166,6 +168,7 @@ func (l *loader) remote(n *Node, tag string, r Remote, at Problem) {
 	} else {
 		r.server = &remote.Server{URL: r.URL, Token: token}
 	}
+	r.expect = l.expect(n, r.Expected, r.at)
 	n.add(&r)
 }
 
@@ -234,7 +237,7 @@ func (r *Remote) open(l *loader, _ *Node) []agent.Tool {
 		return nil
 	case r.a2a != nil:
 		r.a2a.Description = r.known.Description
-		return []agent.Tool{expert{schema.Checked(r.a2a), r.Agent}}
+		return []agent.Tool{expertOf(schema.Checked(r.a2a), r.Agent, r.expect)}
 	}
-	return []agent.Tool{expert{&remote.Agent{Server: r.server, Description: r.known, Name: toolname.Join("expert", r.Agent)}, r.Agent}}
+	return []agent.Tool{expertOf(&remote.Agent{Server: r.server, Description: r.known, Name: toolname.Join("expert", r.Agent)}, r.Agent, r.expect)}
 }

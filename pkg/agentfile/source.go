@@ -52,6 +52,7 @@ type kind func(l *loader, n *Node)
 func kinds() []kind {
 	return []kind{
 		(*loader).steps,
+		(*loader).expected,
 		(*loader).executables,
 		(*loader).extraAgents,
 		(*loader).mcpServers,

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/source/exectool"
 )
@@ -22,6 +23,7 @@ type ExtraAgent struct {
 	Runner      []string `json:"runner"`
 	RunnerID    []string `json:"runnerId"`
 	RunnerShell *bool    `json:"runnerShell"`
+	Expected
 
 	// Contents are those of an agent with a tag.
 	Contents json.RawMessage `json:"contents"`
@@ -41,7 +43,7 @@ func (l *loader) extraAgents(n *Node) {
 		}
 		if len(extra.Runner) > 0 {
 			n.executables.programs = append(n.executables.programs, program{words: extra.Runner, Source: exectool.Source{
-				Path: extra.Path, Kind: exectool.AgentFile, Slug: extra.Slug, Runner: n.runner(extra.Runner, extra.RunnerID, extra.RunnerShell)}})
+				Path: extra.Path, Kind: exectool.AgentFile, Slug: extra.Slug, Expect: l.expectOf(n, i, extra), Runner: n.runner(extra.Runner, extra.RunnerID, extra.RunnerShell)}})
 			continue
 		}
 		pointer := fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i)
@@ -72,7 +74,18 @@ func (l *loader) extraAgents(n *Node) {
 			continue
 		}
 		n.helper(sub)
+		if expect := l.expectOf(n, i, extra); expect.Receipt != "" || expect.Accept != nil {
+			if n.expects == nil {
+				n.expects = map[*Node]agent.Expect{}
+			}
+			n.expects[sub] = expect
+		}
 	}
+}
+
+// expectOf returns what entry i of extraAgents says.
+func (l *loader) expectOf(n *Node, i int, extra ExtraAgent) agent.Expect {
+	return l.expect(n, extra.Expected, n.File.problem(LeftOut, CodeSchema, fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i), ""))
 }
 
 func (n *Node) helper(sub *Node) {

@@ -61,6 +61,12 @@ type expert struct {
 	slug string
 }
 
+// expertOf returns an agent in another process as a tool, with what its caller expects.
+func expertOf(t agent.Tool, slug string, expect agent.Expect) expert {
+	expect.Receipt = cmp.Or(expect.Receipt, agent.ReceiptShort)
+	return expert{&expecting{t, expect}, slug}
+}
+
 // equip gives n's agent what its sources have: tools, then sub-agents.
 func (l *loader) equip(n *Node) {
 	var tools agent.ToolList
@@ -145,7 +151,7 @@ func (l *loader) experts(n *Node, far []expert) []expert {
 		prefix = agent.CompatPrefix
 	}
 	for _, h := range n.Helpers {
-		list = append(list, expert{&agent.Subagent{Name: toolname.Join(prefix, h.Agent.Slug), Agent: h.Agent, Source: h.File.Path, Compat: compat}, h.Agent.Slug})
+		list = append(list, expert{&agent.Subagent{Name: toolname.Join(prefix, h.Agent.Slug), Agent: h.Agent, Source: h.File.Path, Compat: compat, Expect: n.expects[h]}, h.Agent.Slug})
 	}
 	slices.SortStableFunc(list, func(a, b expert) int {
 		return cmp.Or(strings.Compare(a.slug, b.slug), strings.Compare(a.Spec().Source, b.Spec().Source))

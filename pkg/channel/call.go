@@ -29,7 +29,7 @@ func Call(ctx context.Context, inv *agent.Invocation, in io.Reader, out io.Write
 	if err != nil {
 		return agent.Result{}, err
 	}
-	s := agent.Start{Args: raw, Lease: inv.Host.Lease(ctx, inv), Context: inv.Context, Journal: true}
+	s := agent.Start{Args: raw, Lease: inv.Host.Lease(ctx, inv), Context: inv.Context, Journal: true, Accept: inv.Accepts}
 	s.History, s.Spent = inv.Host.History(inv)
 	person := inv.Host.Person()
 	s.Person = &person

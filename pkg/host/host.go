@@ -44,6 +44,8 @@ type Host struct {
 	// Observe gets every event, with the secrets given to Learn redacted. Several runs call it
 	// concurrently.
 	Observe func(agent.Event)
+	// Unseen are paths that receipts leave out: see runner.Runner.Unseen.
+	Unseen []string
 	// Traced means that spans are made of the events.
 	Traced bool
 	// Panicked gets the text and the stack of a panic, which then ends one run and not the
@@ -65,7 +67,7 @@ type Host struct {
 
 // New returns a Host for a loaded tree. It offers the root of the tree under its slug.
 func New(tree *agentfile.Tree) *Host {
-	h := &Host{}
+	h := &Host{Unseen: tree.Unseen}
 	if tree.Root != nil {
 		h.Offers = []Agent{{Name: tree.Root.Slug, Agent: tree.Root}}
 	}
@@ -122,7 +124,7 @@ func (h *Host) Runner(a *agent.Agent) *runner.Runner {
 	secrets := h.redactor()
 	r := &runner.Runner{
 		Agent: a, Secrets: secrets, ReadRights: policy.Read, Output: schema.Output, Arguments: schema.CompileShape,
-		Policy: h.Policy, Person: h.Person, Trace: h.Traced, Panicked: h.Panicked,
+		Policy: h.Policy, Person: h.Person, Trace: h.Traced, Unseen: h.Unseen, Panicked: h.Panicked,
 		From: &runner.Resume{Parent: h.Caller.Key, Depth: h.Caller.Depth, Traceparent: h.Caller.Traceparent},
 	}
 	r.Lease.Budget = h.Budget

@@ -39,6 +39,7 @@ const (
 	attrReason   = "agents.retry.reason"
 	attrWait     = "agents.retry.wait_ms"
 	attrFallback = "agents.fallback"
+	attrReceipt  = "agents.receipt"
 	eventRetry   = "agents.retry"
 )
 

@@ -343,6 +343,13 @@ func (t *Trace) endCall(s *traced, c *tracedCall, e agent.Event) {
 	if c.span == nil {
 		c.span = s.toolSpan(e, e.Time.Add(-time.Duration(e.Millis)*time.Millisecond))
 	}
+	if e.Receipt != nil {
+		counts := *e.Receipt
+		counts.Commands, counts.Files = nil, nil // a trace has no content
+		if text, err := json.Marshal(&counts); err == nil {
+			c.span.text(attrReceipt, string(text))
+		}
+	}
 	if e.Result == nil || e.Result.Failed {
 		kind := errorTool
 		switch {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/glob"
 )
 
 // policyTool is the executable of an external policy, which prints text.
@@ -73,7 +74,7 @@ func TestGlobsCountCharacters(t *testing.T) {
 		{"a?", "ab", true}, {"a?", "a", false}, {"a?", "aé", true}, {"a?b", "aéb", true}, {"a?", "abc", false}, {"?", "/", false}, {"?", "", false},
 		{"?é", "aé", true}, {"?é?", "aéb", true}, {"*é", "é", true}, {"*é*a", "béca", true}, {"é*", "éa", true}, {"**é", "a/é", true}, {"**", "", true}, {"a**", "a", true}, {"**a", "b/c", false}, {"*a", "b/a", false}, {"a*b?c", "ab/c", false},
 	} {
-		if got := newGlob(tt.pattern).match(tt.text); got != tt.want {
+		if got := glob.New(tt.pattern).Match(tt.text); got != tt.want {
 			t.Errorf("%q matches %q: %t", tt.pattern, tt.text, got)
 		}
 	}

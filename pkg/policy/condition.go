@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/glob"
 )
 
 // A fit says whether a rule matches a call.
@@ -32,7 +33,7 @@ type condition struct {
 	Condition
 	pointer string
 	tokens  []string
-	glob    glob
+	glob    glob.Pattern
 	regexp  *regexp.Regexp
 	home    string // see Place
 
@@ -147,7 +148,7 @@ func (c *condition) fitsValue(v any, inv *agent.Invocation, strict bool) (fit, e
 			return failed, errors.New("it is an object, which no condition compares")
 		}
 	}
-	if c.Glob != "" && !c.glob.match(text) || c.regexp != nil && !c.regexp.MatchString(text) || len(c.OneOf) > 0 && !c.isOne(v) {
+	if c.Glob != "" && !c.glob.Match(text) || c.regexp != nil && !c.regexp.MatchString(text) || len(c.OneOf) > 0 && !c.isOne(v) {
 		return no, nil
 	}
 	if c.min != nil || c.max != nil {

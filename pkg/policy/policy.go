@@ -244,16 +244,16 @@ func (r *Rights) Hides(inv *agent.Invocation) bool {
 
 // Names reports whether the rule is about the tool with a name.
 func (r *Rule) Names(name string) bool {
-	if r.tool.match(name) {
+	if r.tool.Match(name) {
 		return true
 	}
 	other := agent.OtherName(name) // of a sub-agent
-	if other != "" && r.tool.match(other) {
+	if other != "" && r.tool.Match(other) {
 		return true
 	}
 	for _, prefix := range [...]string{"bash_", agent.ExpertPrefix + "_", agent.CompatPrefix + "_"} {
 		if bare, ok := strings.CutPrefix(name, prefix); ok {
-			return r.tool.match(bare)
+			return r.tool.Match(bare)
 		}
 	}
 	return false
@@ -263,7 +263,7 @@ func (r *Rule) Names(name string) bool {
 // makes the call.
 func (r *Rule) concerns(inv *agent.Invocation) bool {
 	return (len(r.Effects) == 0 || slices.Contains(r.Effects, cmp.Or(inv.Spec.Effects, agent.EffectsOnce))) &&
-		(r.Agent == "" || r.agent.match(inv.Agent)) && (r.Path == "" || r.path.match(strings.Join(inv.Path, "/")))
+		(r.Agent == "" || r.agent.Match(inv.Agent)) && (r.Path == "" || r.path.Match(strings.Join(inv.Path, "/")))
 }
 
 // decide decides about a call by the rules of s about its tool.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/closest"
+	"github.com/agents-exe/agents/pkg/leaf/glob"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/leaf/toolname"
 )
@@ -46,7 +47,7 @@ type Rule struct {
 	// the file sets it.
 	Source string `json:"source,omitempty"`
 
-	tool, agent, path glob
+	tool, agent, path glob.Pattern
 	conditions        []condition
 }
 
@@ -173,11 +174,11 @@ func (r *Rule) compile(at Place) (pointer string, err error) {
 	if r.Command != nil && (len(r.Command) == 0 || r.Command[0] == "") {
 		return "/command", errors.New("it is empty; want the first words of a command")
 	}
-	any := func(pattern string) glob {
+	any := func(pattern string) glob.Pattern {
 		if pattern == "" {
 			pattern = "**"
 		}
-		return newGlob(pattern)
+		return glob.New(pattern)
 	}
 	r.tool, r.agent, r.path = any(r.Tool), any(r.Agent), any(r.Path)
 	for _, key := range slices.Sorted(maps.Keys(r.Args)) {
@@ -221,7 +222,7 @@ func (c Condition) compile(pointer string, strict bool) (out condition, field st
 	if pointer != "" && !strings.HasPrefix(pointer, "/") {
 		return out, "", fmt.Errorf("a JSON pointer begins with a slash: /%s", pointer)
 	}
-	out = condition{Condition: c, pointer: pointer, tokens: jsondoc.SplitPointer(pointer), glob: newGlob(c.Glob)}
+	out = condition{Condition: c, pointer: pointer, tokens: jsondoc.SplitPointer(pointer), glob: glob.New(c.Glob)}
 	for _, bound := range []struct {
 		field string
 		text  *json.Number

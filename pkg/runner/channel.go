@@ -152,6 +152,9 @@ func (c *Channel) prepare(ctx context.Context, s agent.Start) (prompt *agent.Mes
 		r.Journal = acks{c}
 	}
 	r.caller = c.ask
+	if s.Accept {
+		r.Accept = c.askAccept
+	}
 	if s.Person == nil || *s.Person {
 		r.Person = func(ctx context.Context, question agent.Event) (json.RawMessage, error) {
 			return c.ask(ctx, question, nil)

@@ -37,6 +37,7 @@ type Delegation struct {
 // result when StepCall is called again.
 func (r *Runner) StepCall(ctx context.Context, key string) error {
 	root := r.root()
+	root.tree.stepped = true
 	step := root.session.Next()
 	i := slices.IndexFunc(step.Calls, func(c agent.PendingCall) bool { return c.Key == key })
 	if i < 0 {

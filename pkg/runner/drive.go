@@ -31,6 +31,8 @@ type run struct {
 	node
 	accept  func(ctx context.Context, answer string) (string, error)
 	secrets *redact.Redactor
+	// conditions must hold before an answer counts.
+	conditions []agent.Condition
 
 	tools  toolbox
 	warned map[string]bool
@@ -49,6 +51,7 @@ type run struct {
 func (r *run) do(ctx context.Context, prompt *agent.Message) (*agent.Outcome, error) {
 	r.start, r.began = r.tree.now(), time.Time{} // its time limits begin now
 	r.end, r.tools.known = nil, nil
+	r.collectOwn(prompt != nil)
 	ctx, cancel := r.begun(ctx, prompt != nil || r.compacts)
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
@@ -136,7 +139,7 @@ func (r *run) prompt(ctx context.Context, prompt agent.Message) error {
 
 func (r *run) limits() agent.Limits {
 	limits := r.agent.Limits()
-	if r.accept != nil || r.agent.OutputSchema != nil {
+	if r.accept != nil || r.agent.OutputSchema != nil || len(r.conditions) > 0 {
 		limits.Answers = agent.MaxAnswers
 	}
 	return limits
@@ -153,6 +156,7 @@ func (r *run) outcome(err error) (*agent.Outcome, error) {
 	}
 	if r.end != nil {
 		out.Answer = r.end.Text
+		out.Receipt = r.end.Receipt
 		if err == nil {
 			out.Status, out.Reason = r.end.Status, r.end.Error
 		}
@@ -179,6 +183,9 @@ func (r *run) perform(ctx context.Context, step agent.Step) error {
 		if ctx.Err() != nil { // it may be what is wrong
 			return r.fail(ctx, agent.Step{}, agent.ContextError(ctx), agent.Usage{})
 		}
+		if no, ok := errors.AsType[*judgeError](wrong); ok {
+			return r.fail(ctx, agent.Step{}, no.err, agent.Usage{})
+		}
 		return r.apply(ctx, r.session.Judged(text, wrong))
 	}
 	return r.ask(ctx, step)
@@ -192,15 +199,18 @@ func (r *run) acceptable(ctx context.Context, answer string) (string, error) {
 			return "", err
 		}
 	}
-	if r.accept != nil {
+	if err = r.unmet(ctx, r.collector(), r.conditions); err == nil && r.accept != nil {
 		return r.accept(ctx, answer)
 	}
-	return answer, nil
+	return answer, err
 }
 
 // apply makes the events of step happen. The end of a run is on disk before it is
 // given away.
 func (r *run) apply(ctx context.Context, step agent.Step) error {
+	if n := len(step.Events); n > 0 && step.Events[n-1].Kind == agent.EventEnd {
+		r.lookAtOwn()
+	}
 	if err := r.emit(ctx, step.Events...); err != nil {
 		return err
 	}
@@ -360,7 +370,7 @@ func (r *run) callAll(ctx context.Context, step agent.Step) error {
 			}
 		}
 		if !over {
-			e, over = r.endedBefore(c)
+			e, over = r.endedBefore(ctx, c)
 		}
 		if !over {
 			list = append(list, c)
@@ -395,7 +405,19 @@ func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 		ctx, k.stop = context.WithCancelCause(ctx)
 		defer k.stop(nil)
 	}
+	if inv.Spec.IsAgent() {
+		k.expect = expects(tool)
+		if inv.Accepts = len(k.expect.Accept) > 0; inv.Accepts {
+			tool = r.accepting(tool, k)
+		}
+	}
 	return r.tree.gate.Call(ctx, tool, inv, func(e agent.Event) error {
+		switch e.Kind {
+		case agent.EventCallStarted:
+			r.starting(inv, k)
+		case agent.EventCallEnded:
+			r.ending(inv)
+		}
 		if err := r.emit(ctx, e); err != nil || e.Kind != agent.EventCallStarted || inv.Spec.IsAgent() {
 			return err // of a sub-agent, nothing happens but what is recorded on its own
 		}
@@ -418,8 +440,11 @@ func (r *run) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent, pr
 	if r.tree.delegate != nil && r.up == nil && inv.Spec.Agent != "" { // a program that calls agents waits for them
 		return r.delegate(ctx, inv, a, prompt)
 	}
-	child := &run{node: r.below(a, inv.Key)}
+	child := &run{node: r.below(a, inv.Key), conditions: a.Accept}
 	child.chooseLoan()
+	if k := callOf(inv); k != nil && k.inv.Spec.IsAgent() {
+		k.judged, child.conditions = true, slices.Concat(a.Accept, k.expect.Accept)
+	}
 	if inv.Spec.Agent != "" {
 		if p := r.tree.takePending(inv.Key); p.Session != nil {
 			child.session, child.total = p.Session, p.Total.Clone()

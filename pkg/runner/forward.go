@@ -238,6 +238,9 @@ func (r *run) forward(ctx context.Context, inv *agent.Invocation, e agent.Event)
 	if e.Kind == agent.EventCompaction {
 		e.Context = t.shared // its own copy does not have what others have changed
 	}
+	if e.Receipt != nil || e.Kind == agent.EventCallEnded {
+		t.remoteReceipt(&e)
+	}
 	if t.redact != nil {
 		e = t.redact(e)
 	}
@@ -263,6 +266,7 @@ func (r *run) forward(ctx context.Context, inv *agent.Invocation, e agent.Event)
 			n.account.note(*e.Usage)
 		}
 	}
+	t.noteFacts(&s.node, &e)
 	s.settle(&e)
 	if t.journal != nil && inv.Session == r.session.ID { // see Runner.Call
 		if err := t.journal.Append(context.WithoutCancel(ctx), e); err != nil {
@@ -336,12 +340,15 @@ func (r *run) remote(inv *agent.Invocation, e *agent.Event) (*remote, error) {
 	n := &remote{node: r.below(&agent.Agent{Slug: e.Agent}, e.Parent), callKey: inv.Key}
 	if e.Parent != inv.Key {
 		up := t.remotes[agent.CallSession(e.Parent)]
-		if up == nil || up.callKey != inv.Key || e.Depth != up.session.Depth+1 || !up.calls(e.Parent) {
+		if up == nil || up.callKey != inv.Key || e.Depth != up.session.Depth+1 || !up.calls(e.Parent) && e.Parent != up.session.JudgeKey() {
 			return nil, fmt.Errorf("session %s answers the call %.100q, which its caller did not make", e.Session, e.Parent)
 		}
 		n.up, n.depth = &up.node, up.depth+1
 	} else if e.Depth != inv.Depth+1 {
 		return nil, fmt.Errorf("session %s has depth %d, not %d", e.Session, e.Depth-inv.Depth-1, 0)
+	}
+	if e.Parent != inv.Key && !e.Judging() {
+		t.collect(e.Parent, agent.Expect{})
 	}
 	if known { // it continues a session whose process ended
 		if p, ok := t.pending[e.Parent]; ok && p.Session.ID == e.Session {
@@ -394,6 +401,8 @@ func (r *run) question(ctx context.Context, inv *agent.Invocation, e agent.Event
 		return r.answerPolicy(ctx, inv, e)
 	case "budget":
 		return r.answerBudget(ctx, inv, e)
+	case "accept":
+		return r.answerAccept(ctx, inv)
 	}
 	if t.person == nil {
 		return nil, agent.ErrNobody

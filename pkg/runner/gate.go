@@ -135,6 +135,13 @@ type call struct {
 	// failed: see Runner.Delegate.
 	delegated  bool
 	delegating error
+	// expect is what the caller expects of an agent. judged says that its answer was judged during
+	// its run. An answer from another process was judged after a number of events, and is wrong.
+	expect   agent.Expect
+	judged   bool
+	judging  sync.Mutex // held while one is judged
+	judgedAt int
+	wrong    error
 	// admitted says that the call holds one of the Gate's slots.
 	admitted atomic.Bool
 }
@@ -275,7 +282,7 @@ func (g *Gate) starting(tool agent.Tool, inv *agent.Invocation) agent.Event {
 	if c, ok := agent.As[agent.Commander](tool); ok && g.Commands {
 		e.Argv, e.Digest = c.Command(inv)
 	}
-	e.Sandbox = inv.Sandbox
+	e.Sandbox, e.Effects = inv.Sandbox, inv.Spec.Effects
 	return e
 }
 

@@ -27,7 +27,7 @@ func (r *run) resume(ctx context.Context, prompt agent.Message) (*agent.Outcome,
 
 // endedBefore returns the end of a call whose agent ended in an earlier process, in this
 // one or in another: only the result was not recorded. ok is false for other calls.
-func (r *run) endedBefore(c agent.PendingCall) (e agent.Event, ok bool) {
+func (r *run) endedBefore(ctx context.Context, c agent.PendingCall) (e agent.Event, ok bool) {
 	t := r.tree
 	t.mu.Lock()
 	p := t.pending[c.Key]
@@ -54,6 +54,9 @@ func (r *run) endedBefore(c agent.PendingCall) (e agent.Event, ok bool) {
 			why = cmp.Or(p.Events[n-1].Error, why)
 		}
 		err = &agent.EndError{Status: s.Ended, Text: why}
+	}
+	if err = cmp.Or(err, r.collectEnded(ctx, c, p)); err != nil && agent.StatusOf(err) != s.Ended {
+		out.Answer = ""
 	}
 	result, err := t.gate.limit(agent.AnswerOf(out, err))
 	return r.session.CallEnded(c, result, err), true

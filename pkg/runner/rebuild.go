@@ -18,6 +18,7 @@ type Rebuilder struct {
 	nested map[string]*rebuilt   // the sessions of sub-agents, by id
 	byCall map[string][]*rebuilt // the same by the Key of the call that they answer, in their order
 	began  time.Time             // of the last run of the root
+	facts  *agent.Facts          // the same
 	// context is what the last event about the context said, of whatever session.
 	context json.RawMessage
 }
@@ -41,8 +42,9 @@ func (b *Rebuilder) Apply(e agent.Event) error {
 	if b.root.ID == "" || e.Session == b.root.ID {
 		b.Count(e)
 		if e.Begins() {
-			b.began = e.Time
+			b.began, b.facts = e.Time, nil
 		}
+		b.noteRoot(&e)
 		b.ended(&e)
 		return b.root.Apply(e)
 	}
@@ -51,14 +53,16 @@ func (b *Rebuilder) Apply(e agent.Event) error {
 		if e.Kind != agent.EventSession {
 			return nil
 		}
-		n = &rebuilt{PendingSession: PendingSession{Session: &agent.Session{}}, caller: b.nested[agent.CallSession(e.Parent)]}
+		n = &rebuilt{PendingSession: PendingSession{Session: &agent.Session{}, Facts: &agent.Facts{}}, caller: b.nested[agent.CallSession(e.Parent)]}
 		b.nested[e.Session] = n
 		b.byCall[e.Parent] = append(b.byCall[e.Parent], n)
 	}
 	b.Count(e)
 	for up := n; up != nil; up = up.caller {
 		up.Total.Note(&e)
+		up.Facts.Note(&e)
 	}
+	b.noteRoot(&e)
 	if e.Kind.Lasting() {
 		n.Events = append(unreplaced(n.Events, &e), e)
 	}
@@ -67,6 +71,14 @@ func (b *Rebuilder) Apply(e agent.Event) error {
 		n.began = e.Time
 	}
 	return n.Session.Apply(e)
+}
+
+// noteRoot gathers the facts of the root's run.
+func (b *Rebuilder) noteRoot(e *agent.Event) {
+	if b.facts == nil {
+		b.facts = &agent.Facts{}
+	}
+	b.facts.Note(e)
 }
 
 // ended drops the events of agents whose call has ended: nobody resumes them.
@@ -112,6 +124,8 @@ func (b *Rebuilder) Resume() (resume *Resume, started []string) {
 	}
 	if !resume.Session.Unfinished() {
 		resume.Total = agent.TotalUsage{}
+	} else {
+		resume.Facts = b.facts
 	}
 	b.open(resume.Session, resume.Pending, &started)
 	slices.Sort(started)
@@ -129,7 +143,7 @@ func (b *Rebuilder) ResumeOf(session string) *Resume {
 	if n == nil {
 		return nil
 	}
-	resume := &Resume{Session: n.Session, Total: n.Total, Pending: map[string]PendingSession{}, Context: b.context, Began: n.began,
+	resume := &Resume{Session: n.Session, Total: n.Total, Pending: map[string]PendingSession{}, Context: b.context, Began: n.began, Facts: n.Facts,
 		Parent: n.Session.Parent, Depth: n.Session.Depth}
 	b.open(n.Session, resume.Pending, new([]string))
 	return resume

@@ -91,6 +91,9 @@ func (r *redactor) event(e agent.Event) agent.Event {
 		res := r.result(*e.Result)
 		e.Result = &res
 	}
+	if e.Receipt != nil {
+		e.Receipt = r.receipt(*e.Receipt)
+	}
 	if e.Request != nil {
 		q := *e.Request
 		q.System, q.Output = r.secrets.String(q.System), r.secrets.Bytes(q.Output)
@@ -139,6 +142,22 @@ func (r *redactor) result(res agent.ToolResult) agent.ToolResult {
 		res.Task = &t
 	}
 	return res
+}
+
+func (r *redactor) receipt(c agent.Receipt) *agent.Receipt {
+	c.Agent, c.Refused = r.secrets.String(c.Agent), r.secrets.String(c.Refused)
+	c.Calls = mapped(c.Calls, func(n agent.CallCount) agent.CallCount { n.Tool = r.secrets.String(n.Tool); return n })
+	c.Commands = mapped(c.Commands, func(n agent.CommandRun) agent.CommandRun {
+		n.Tool, n.Command = r.secrets.String(n.Tool), r.secrets.String(n.Command)
+		return n
+	})
+	if c.Files != nil {
+		f := *c.Files
+		f.Dir, f.Partial = r.secrets.String(f.Dir), r.secrets.String(f.Partial)
+		f.Changes = mapped(f.Changes, func(n agent.FileChange) agent.FileChange { n.Path = r.secrets.String(n.Path); return n })
+		c.Files = &f
+	}
+	return &c
 }
 
 func (r *redactor) task(t agent.Task) agent.Task {

@@ -84,6 +84,8 @@ type Runner struct {
 	// Panicked, if it is not nil, gets the text and the stack of a panic, which then ends the
 	// run with ErrPanic and not the program: for servers with other runs.
 	Panicked func(text string)
+	// Unseen are absolute paths that receipts leave out: see package filestate.
+	Unseen []string
 	// Trace says that the run is recorded as a trace, so that tools and models get a
 	// traceparent. They also get one if From.Traceparent is valid. See package
 	// traceid.
@@ -126,6 +128,8 @@ type Resume struct {
 	// Began is when the unfinished run began; Step and StepCall count its time limits
 	// from then. With the zero time they have none.
 	Began time.Time
+	// Facts are those of the unfinished run; nil if none is known.
+	Facts *agent.Facts
 }
 
 // A PendingSession is the session of a sub-agent whose call has no result: the
@@ -137,6 +141,8 @@ type PendingSession struct {
 	// Events are those of the session, for an agent that resumes it in another
 	// process.
 	Events []agent.Event
+	// Facts are those of the call, with all agents below it; nil if none are known.
+	Facts *agent.Facts
 
 	lent agent.Usage // see remote
 }
@@ -173,6 +179,7 @@ func (r *Runner) Resume(ctx context.Context) (*agent.Outcome, error) {
 // answer, or of the journal.
 func (r *Runner) Step(ctx context.Context) (agent.Step, error) {
 	root := r.root()
+	root.tree.stepped = true
 	step := root.session.Next()
 	if err := root.tree.refused; err != nil {
 		return step, err
@@ -245,7 +252,9 @@ func (r *Runner) root() *run {
 		if a == nil {
 			a, t.refused = &agent.Agent{}, errNoAgent
 		}
-		root := &run{node: node{tree: t, agent: a, session: &agent.Session{}}, accept: r.Accept, secrets: r.Secrets}
+		root := &run{node: node{tree: t, agent: a, session: &agent.Session{}}, accept: r.Accept, conditions: a.Accept, secrets: r.Secrets}
+		t.skip = r.Unseen
+		var past *agent.Facts
 		root.chooseLoan()
 		if from := r.From; from != nil {
 			root.parent, root.total, t.above = from.Parent, from.Total.Clone(), max(t.above, from.Depth)
@@ -256,7 +265,9 @@ func (r *Runner) root() *run {
 			}
 			t.recorded = from.Context
 			root.start, root.began = from.Began, from.Began
+			past = from.Facts
 		}
+		t.own = newCollector(past, agent.Expect{Accept: a.Accept, Receipt: a.Receipt, Dir: a.WorkDir})
 		if !hasContext(t.shared) {
 			t.shared = t.recorded
 		}
@@ -331,7 +342,14 @@ type tree struct {
 	remotes   map[string]*remote
 	forwarded map[string][]agent.Event // of calls in progress, by Key
 	children  map[string]*child        // the same
-	questions int                      // put so far
+	// What receipts are made of: of the agents whose calls are in progress, by Key, and of the
+	// root's run; the calls in progress that can change files; paths that are not looked at.
+	collecting map[string]*collector
+	own        *collector
+	changing   map[string]changer
+	skip       []string
+	stepped    bool // other processes do parts of the run, perhaps elsewhere
+	questions  int  // put so far
 }
 
 // emit makes events happen, one behind the other: journal, then session, then
@@ -355,6 +373,9 @@ func (r *run) happen(ctx context.Context, e agent.Event) error {
 	}
 	r.fill(&e)
 	if e.Kind.Lasting() {
+		if e.Kind == agent.EventCallEnded || e.Kind == agent.EventEnd {
+			r.addReceipt(&e)
+		}
 		if t.redact != nil {
 			e = t.redact(e)
 		}
@@ -378,6 +399,7 @@ func (r *run) happen(ctx context.Context, e agent.Event) error {
 		for up := &r.node; up != nil; up = up.up {
 			up.total.Note(&e)
 		}
+		t.noteFacts(&r.node, &e)
 		if e.Kind == agent.EventCallStarted {
 			r.callCounted(e.Key)
 		}

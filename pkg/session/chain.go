@@ -113,7 +113,16 @@ type Verification struct {
 	// Signature is the signature beside the journal; nil if there is none.
 	Signature *Signature `json:"signature,omitempty"`
 
-	ends ends
+	ends  ends
+	links map[link]bool
+}
+
+// Has reports whether a text is the link of a valid line, so that who wrote it had all lines up
+// to that one.
+func (v *Verification) Has(chain string) bool {
+	var l link
+	n, err := hex.Decode(l[:], []byte(chain[:min(len(chain), 2*len(l))]))
+	return err == nil && n == len(l) && v.links[l]
 }
 
 // Verify reads all lines and blobs of a session and verifies their chain. The error is a
@@ -147,7 +156,10 @@ func (v *Verification) line(line []byte) error {
 	case ok && v.Since == 0:
 		v.Since = v.Lines + 1
 	}
-	v.Lines++
+	if v.Lines++; v.links == nil {
+		v.links = map[link]bool{}
+	}
+	v.links[v.ends.link] = true
 	v.Chain = v.ends.link.String()
 	h, _ := headOf(line)
 	v.Closed = h.is(kindClosed)

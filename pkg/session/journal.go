@@ -112,6 +112,13 @@ func (j *Journal) Path() string {
 	return j.path
 }
 
+// Chain returns the chain up to the last line: see link.
+func (j *Journal) Chain() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.ends.link.String()
+}
+
 // NewID is for Runner.NewID. It is like the function NewID, except that a session
 // without events keeps the id of its folder.
 func (j *Journal) NewID() string {

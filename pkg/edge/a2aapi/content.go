@@ -211,6 +211,9 @@ func (o *output) finish(out *agent.Outcome, err error) {
 		Session string       `json:"session"`
 		Turns   int          `json:"turns"`
 	}{out.Status, out.Reason, out.Session, out.Turns})
+	if out.Receipt != nil {
+		end.Metadata["receipt"] = plain(out.Receipt)
+	}
 	if header, _ := o.ec.ServiceParams.Get(a2a.SvcParamExtensions); wantsUsage(header) {
 		end.Metadata[a2aclient.UsageExtension] = plain(out.Total.Usage)
 	}

@@ -45,6 +45,9 @@ func (s *Server) ask(ctx context.Context, r *request, a Agent) *mcp.CallToolResu
 	if q.out != nil {
 		meta[MetaStatus], meta[MetaUsage] = q.out.Status, q.out.Total.Usage
 	}
+	if q.out != nil && q.out.Receipt != nil {
+		meta[MetaReceipt] = q.out.Receipt
+	}
 	if q.out != nil && q.out.Session != "" {
 		meta[MetaSession] = q.out.Session
 		line := mcp.NewTextContent("session: " + q.out.Session)

@@ -31,6 +31,7 @@ const MaxLine = 16 << 20
 const (
 	MetaSession = "agents-exe/session" // names the conversation
 	MetaStatus  = "agents-exe/status"  // an agent.Status: how the run ended
+	MetaReceipt = "agents-exe/receipt" // an agent.Receipt: what happened in it
 	MetaUsage   = "agents-exe/usage"   // an agent.Usage: what the run consumed, with its sub-agents
 )
 

@@ -35,6 +35,8 @@ var rules = []rule{
 	{path: "pkg/leaf/cachefile"},
 	{path: "pkg/leaf/closest"},
 	{path: "pkg/leaf/filelock", modules: []string{"golang.org/x/sys"}},
+	{path: "pkg/leaf/filestate"},
+	{path: "pkg/leaf/glob"},
 	{path: "pkg/leaf/guard"},
 	{path: "pkg/leaf/httphost"},
 	{path: "pkg/leaf/jsondoc"},

@@ -39,7 +39,7 @@ func newView(req *agent.Request) *view {
 	if len(v.last) > 0 {
 		var texts []string
 		for _, r := range v.last {
-			texts = append(texts, trim(r.Text()))
+			texts = append(texts, trim(r.Answer()))
 		}
 		v.text = strings.Join(texts, "\n")
 	}
@@ -53,7 +53,7 @@ func (v *view) result(r *ref) (string, error) {
 		if r.nth >= len(v.last) {
 			return "", fmt.Errorf("the last message has %d results", len(v.last))
 		}
-		return trim(v.last[r.nth].Text()), nil
+		return trim(v.last[r.nth].Answer()), nil
 	}
 	found := slices.DeleteFunc(slices.Clone(v.since), func(res agent.ToolResult) bool { return res.Name != r.tool })
 	nth := r.nth
@@ -66,7 +66,7 @@ func (v *view) result(r *ref) (string, error) {
 	case nth >= len(found):
 		return "", fmt.Errorf("there are %d results of %s since the prompt", len(found), r.tool)
 	}
-	return trim(found[nth].Text()), nil
+	return trim(found[nth].Answer()), nil
 }
 
 // names lists the tools of results, for messages.

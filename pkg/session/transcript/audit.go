@@ -16,9 +16,26 @@ type Trail struct {
 	Source  string    `json:"source"` // the agent file
 	Prompts []Prompt  `json:"prompts"`
 	Calls   []Audited `json:"calls"`
+	// Receipts are those of the agents that were called, and of the runs.
+	Receipts []AuditedReceipt `json:"receipts,omitempty"`
 
-	agents map[string]string // the path of the agent of a session
-	calls  map[string]int    // by key
+	agents map[string]string       // the path of the agent of a session
+	calls  map[string]int          // by key
+	facts  map[string]*agent.Facts // of the calls of agents in progress, by key; of the run for ""
+	parent map[string]string       // the key that a session answers
+}
+
+// An AuditedReceipt is a receipt in the session.
+type AuditedReceipt struct {
+	Time  time.Time `json:"time"`
+	Agent string    `json:"agent"`
+	Key   string    `json:"key,omitempty"` // of the call; "" of a run
+	Chain string    `json:"chain,omitempty"`
+	// Elsewhere says that Chain is not of this journal: the session was copied.
+	Elsewhere bool `json:"elsewhere,omitempty"`
+	// Differs says in what the events contradict the receipt; "" in nothing. Files are not
+	// among it.
+	Differs string `json:"differs,omitempty"`
 }
 
 // A Prompt is a message of a person to the root agent.
@@ -64,7 +81,7 @@ type Decided struct {
 
 // Audit reads the trail of a session. With an error it is the trail up to the error.
 func Audit(events iter.Seq2[agent.Event, error]) (*Trail, error) {
-	t := &Trail{Prompts: []Prompt{}, Calls: []Audited{}, agents: map[string]string{}, calls: map[string]int{}}
+	t := &Trail{Prompts: []Prompt{}, Calls: []Audited{}, agents: map[string]string{}, calls: map[string]int{}, facts: map[string]*agent.Facts{}, parent: map[string]string{}}
 	for e, err := range events {
 		if err != nil {
 			return t, err
@@ -78,9 +95,13 @@ func (t *Trail) note(e *agent.Event) {
 	if t.Session == "" {
 		t.Session, t.Agent = e.Session, e.Agent
 	}
+	t.receipt(e)
 	switch e.Kind {
 	case agent.EventSession:
 		t.agents[e.Session] = strings.TrimPrefix(t.agents[agent.CallSession(e.Parent)]+"/"+e.Agent, "/")
+		if e.Judging() { // on behalf of the agent above
+			t.agents[e.Session] = t.agents[agent.CallSession(e.Parent)]
+		}
 		if e.Session == t.Session {
 			t.Source = e.Source
 		}
@@ -113,6 +134,50 @@ func (t *Trail) note(e *agent.Event) {
 			c.Time, c.Args = e.Time, e.Args
 		}
 	}
+}
+
+// receipt gathers the facts of an event, and compares a receipt with those before it.
+func (t *Trail) receipt(e *agent.Event) {
+	key := e.Key
+	if e.Kind == agent.EventEnd {
+		key = ""
+	}
+	if e.Kind == agent.EventCallEnded {
+		t.compare(e, key)
+		delete(t.facts, key)
+	}
+	if e.Session == t.Session && e.Begins() {
+		delete(t.facts, "")
+	}
+	if e.Kind == agent.EventSession && e.Session != t.Session {
+		t.parent[e.Session] = e.Parent
+		if t.facts[e.Parent] == nil {
+			t.facts[e.Parent] = &agent.Facts{}
+		}
+	}
+	if t.facts[""] == nil {
+		t.facts[""] = &agent.Facts{}
+	}
+	t.facts[""].Note(e)
+	for at := t.parent[e.Session]; at != ""; at = t.parent[agent.CallSession(at)] {
+		if f := t.facts[at]; f != nil {
+			f.Note(e)
+		}
+	}
+	if e.Kind == agent.EventEnd && e.Session == t.Session {
+		t.compare(e, "")
+	}
+}
+
+func (t *Trail) compare(e *agent.Event, key string) {
+	if e.Receipt == nil {
+		return
+	}
+	r := AuditedReceipt{Time: e.Time, Agent: e.Receipt.Agent, Key: key, Chain: e.Receipt.Chain, Differs: "there are no events of this run"}
+	if f := t.facts[key]; f != nil {
+		r.Differs = e.Receipt.Differs(f.Receipt(e.Time))
+	}
+	t.Receipts = append(t.Receipts, r)
 }
 
 // call returns the call that an event is about.

@@ -102,6 +102,9 @@ func (m *Markdown) Turn(t *Turn) string {
 			b.WriteString(quoted(t.End.Error) + "\n")
 		}
 	}
+	if m.Calls > Hidden {
+		receipt(b, t.Receipt)
+	}
 	return b.String()
 }
 
@@ -205,7 +208,7 @@ func (m *Markdown) call(b *strings.Builder, c *Call) {
 	}
 	results := cmp.Or(m.Results, m.Calls)
 	if results > Hidden && c.Result != nil {
-		for _, p := range c.Result.Parts {
+		for _, p := range agent.WithoutReceipts(c.Result.Parts) {
 			switch {
 			case p.Kind == agent.PartMedia:
 				fmt.Fprintf(b, "*Result: %s*\n\n", code(media(p)))
@@ -213,6 +216,13 @@ func (m *Markdown) call(b *strings.Builder, c *Call) {
 				b.WriteString(fenced(limit(p.Text, results), "") + "\n")
 			}
 		}
+		receipt(b, c.Receipt)
+	}
+}
+
+func receipt(b *strings.Builder, text string) {
+	if text != "" {
+		b.WriteString(fenced(text, "") + "\n")
 	}
 }
 

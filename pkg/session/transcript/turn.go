@@ -3,6 +3,7 @@ package transcript
 import (
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -25,6 +26,8 @@ type Turn struct {
 	Calls  []*Call      `json:"calls,omitempty"`
 	// End closes a run after this turn, if one ends there.
 	End *agent.Event `json:"end,omitempty"`
+	// Receipt is the text of the receipt of the run that ends there.
+	Receipt string `json:"receipt,omitempty"`
 }
 
 // A Call is one tool call of a turn.
@@ -42,6 +45,8 @@ type Call struct {
 	// Result is nil for a call without one, and Millis the time until then.
 	Result *agent.ToolResult `json:"result,omitempty"`
 	Millis int64             `json:"millis,omitempty"`
+	// Receipt is the text of the receipt of an agent.
+	Receipt string `json:"receipt,omitempty"`
 	// Nested are the sub-agents' sessions that answer the call.
 	Nested []*Conversation `json:"nested,omitempty"`
 }
@@ -187,7 +192,7 @@ func (t *Turn) add(e *agent.Event, n *int, calls map[string]*Call) {
 	case agent.EventCallStarted, agent.EventCallEnded:
 		t.call(e, calls)
 	case agent.EventEnd:
-		t.End = e
+		t.End, t.Receipt = e, receiptText(e)
 	}
 }
 
@@ -218,7 +223,14 @@ func (t *Turn) call(e *agent.Event, calls map[string]*Call) {
 		c.Runs++
 		return
 	}
-	c.Result, c.Millis = e.Result, e.Millis
+	c.Result, c.Millis, c.Receipt = e.Result, e.Millis, receiptText(e)
+}
+
+func receiptText(e *agent.Event) string {
+	if e.Receipt == nil {
+		return ""
+	}
+	return strings.TrimSpace(e.Receipt.Text(agent.ReceiptFull, ""))
 }
 
 func (t *Turn) find(e *agent.Event) *Call {

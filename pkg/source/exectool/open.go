@@ -66,6 +66,8 @@ type Source struct {
 	Sandbox func(file string) Sandbox
 	// Toolgroup is for the caller: the group of the tools, see package activate.
 	Toolgroup string
+	// Expect is for the caller: what it expects of the agent at Path.
+	Expect agent.Expect
 
 	pin process.Pin // what Runner executes on this side
 }

@@ -65,6 +65,9 @@ func (t *Tool) Source() *Source { return t.src }
 // AgentFile.
 func (t *Tool) Agent() string { return t.src.Slug }
 
+// Expects implements agent.Expected.
+func (t *Tool) Expects() agent.Expect { return t.src.Expect }
+
 // Raw is what the executable printed when it was described.
 func (t *Tool) Raw() []byte { return bytes.Clone(t.raw) }
 

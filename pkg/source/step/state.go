@@ -130,12 +130,12 @@ func (s *State) result(said string, c agent.ToolCall, r agent.ToolResult) {
 		a = Action{Kind: Talk, Text: said, Continue: true}
 	}
 	s.did(a)
-	o := Observation{Kind: ruleOf(a.Kind).gives, Action: a.Kind, Text: r.Text()}
+	o := Observation{Kind: ruleOf(a.Kind).gives, Action: a.Kind, Text: r.Answer()}
 	if r.Failed {
 		o.Kind = Failed
 	}
 	if a.Kind == Run {
-		o.ExitCode = exitCode(r)
+		o.ExitCode = r.ExitCode()
 	}
 	for _, p := range r.Parts {
 		if p.Kind == agent.PartMedia {
@@ -143,20 +143,6 @@ func (s *State) result(said string, c agent.ToolCall, r agent.ToolResult) {
 		}
 	}
 	s.observe(o)
-}
-
-// exitCode is the exit code of the command whose result r is, nil if it has none.
-func exitCode(r agent.ToolResult) *int {
-	code := 0
-	switch text := r.Text(); {
-	case r.Failed:
-		if n, _ := fmt.Sscanf(text, "error: exit status %d", &code); n != 1 {
-			return nil
-		}
-	case strings.HasSuffix(text, "all commands end with this run.]"): // it is in the background
-		return nil
-	}
-	return &code
 }
 
 // tasks are those of a plan as a tree.

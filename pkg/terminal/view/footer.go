@@ -43,6 +43,11 @@ func (t *Text) Footer(out *agent.Outcome, kept bool) {
 			parts[len(parts)-1] += fmt.Sprintf(" (and %d more)", n-1)
 		}
 	}
+	if out.Receipt != nil {
+		for _, text := range out.Receipt.Left() {
+			parts = append(parts, flat(text, maxNote, t.pen().more()))
+		}
+	}
 	if kept {
 		parts = append(parts, "session "+out.Session)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -13,7 +14,20 @@ func sameTool(a, b agent.ToolSpec) bool {
 	return a.Name == b.Name && a.Description == b.Description && same(a.Schema, b.Schema)
 }
 
-func sameMessage(a, b agent.Message) bool { return same(a, b) }
+// sameMessage leaves out receipts: they have the costs, times and files of another run.
+func sameMessage(a, b agent.Message) bool {
+	return same(withoutReceipts(a), withoutReceipts(b))
+}
+
+func withoutReceipts(m agent.Message) agent.Message {
+	if m.Role == agent.RoleTool {
+		m.Results = slices.Clone(m.Results)
+		for i := range m.Results {
+			m.Results[i].Parts = agent.WithoutReceipts(m.Results[i].Parts)
+		}
+	}
+	return m
+}
 
 // sameButResults is sameMessage without the results of tools.
 func sameButResults(a, b agent.Message) bool {

@@ -41,11 +41,12 @@ const failed = "error: "
 // first part of a failed result is the error, on a line of its own if others
 // follow.
 func Result(r *agent.ToolResult) (agent.Result, error) {
-	if !r.Failed || len(r.Parts) == 0 {
-		return agent.Result{Parts: r.Parts, End: r.End, Task: r.Task, Toolgroups: r.Toolgroups}, nil
+	parts := agent.WithoutReceipts(r.Parts)
+	if !r.Failed || len(parts) == 0 {
+		return agent.Result{Parts: parts, End: r.End, Task: r.Task, Toolgroups: r.Toolgroups}, nil
 	}
-	text := strings.TrimPrefix(r.Parts[0].Text, failed)
-	rest := r.Parts[1:]
+	text := strings.TrimPrefix(parts[0].Text, failed)
+	rest := parts[1:]
 	if len(rest) > 0 {
 		text = strings.TrimSuffix(text, "\n")
 	}

@@ -138,7 +138,7 @@ func (e ExpectCall) String() string {
 	for _, t := range []struct {
 		name string
 		text *Text
-	}{{"raw arguments", e.RawArgs}, {"result", e.Result}} {
+	}{{"raw arguments", e.RawArgs}, {"result", e.Result}, {"receipt", e.Receipt}} {
 		if t.text != nil {
 			if text, err := encode(t.text); err == nil {
 				parts = append(parts, t.name+" "+string(text))
@@ -153,7 +153,7 @@ func (e ExpectCall) String() string {
 
 func (e ExpectCall) fits(c *call) bool {
 	return e.Tool == c.tool && (e.Agent == "" || e.Agent == c.agent || e.Agent == c.path) && e.Failed == c.failed &&
-		fitsArgs(e.Args, e.ArgsSubset, c.args) && e.RawArgs.fits(c.args) && e.Result.fits(c.result)
+		fitsArgs(e.Args, e.ArgsSubset, c.args) && e.RawArgs.fits(c.args) && e.Result.fits(c.result) && e.Receipt.fits(c.receipt)
 }
 
 func (ck *checker) calls() {

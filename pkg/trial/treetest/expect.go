@@ -39,6 +39,7 @@ type ExpectCall struct {
 	ArgsSubset json.RawMessage `json:"argsSubset,omitempty"`
 	RawArgs    *Text           `json:"rawArgs,omitempty"`
 	Result     *Text           `json:"result,omitempty"`
+	Receipt    *Text           `json:"receipt,omitempty"`
 	Failed     bool            `json:"failed,omitempty"`
 }
 

@@ -2,6 +2,7 @@ package treetest
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -37,6 +38,7 @@ type call struct {
 	tool        string
 	args        string
 	result      string
+	receipt     string // JSON; "" if there is none
 	failed      bool
 	turn, n     int
 	key         string
@@ -108,7 +110,10 @@ func (r *agentRun) note(e *agent.Event, at int) {
 		r.call(e).start = at
 	case agent.EventCallEnded:
 		c := r.call(e)
-		c.end, c.result, c.failed = at, e.Result.Text(), e.Result.Failed
+		c.end, c.result, c.failed = at, e.Result.Answer(), e.Result.Failed
+		if receipt, err := json.Marshal(e.Receipt); err == nil && e.Receipt != nil {
+			c.receipt = string(receipt)
+		}
 	case agent.EventEnd:
 		r.status, r.errors = e.Status, e.Error
 		if e.Status == agent.StatusOK || e.Status == agent.StatusPartial {

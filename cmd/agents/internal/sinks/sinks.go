@@ -317,13 +317,14 @@ type Result struct {
 	Agents     map[string]agent.Usage     `json:"agents"`
 	Tools      map[string]agent.ToolUsage `json:"tools"`
 	DurationMS int64                      `json:"duration_ms"`
+	Receipt    *agent.Receipt             `json:"receipt,omitempty"`
 }
 
 // object writes the run as one object. It includes an answer that was cut.
 func (s *Sinks) object(out *agent.Outcome, runErr error) error {
 	r := Result{
 		Answer: s.Hide(out.Answer), Outcome: out.Status, Agent: out.Agent, Session: out.Session, Turns: out.Turns,
-		Usage: out.Total.Usage, Agents: out.Total.Agents, Tools: out.Total.Tools, DurationMS: out.Duration.Milliseconds(),
+		Usage: out.Total.Usage, Agents: out.Total.Agents, Tools: out.Total.Tools, DurationMS: out.Duration.Milliseconds(), Receipt: out.Receipt,
 	}
 	if r.Agents == nil {
 		r.Agents = map[string]agent.Usage{}

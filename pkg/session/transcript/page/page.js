@@ -64,6 +64,7 @@ function turn(t, lane, path) {
 	}
 	if (t.answer) answer(box, t, lane, path);
 	for (const c of t.calls || []) call(box, c, t, lane, path);
+	if (t.receipt) note(t.receipt);
 	if (t.end && t.end.status !== "ok") note(`Run ended: ${t.end.status}${t.end.error ? "\n" + t.end.error : ""}`, true);
 	return box;
 }
@@ -110,6 +111,7 @@ function call(box, c, t, lane, path) {
 		body.append(...argsView(c.args || ""));
 		body.append(...inner);
 		if (ended) body.append(el("div", { class: "label", text: failed ? "Result (failed)" : "Result" }), ...parts.map(resultPart));
+		if (c.receipt) body.append(el("div", { class: "label", text: "Receipt" }), el("pre", { text: c.receipt, tabindex: "0" }));
 		d.append(body);
 	});
 }

@@ -1,25 +1,27 @@
-package policy
+// Package glob matches texts with patterns: * stands for any text without a slash, ** for any
+// text, ? for one character except a slash. Everything else stands for itself.
+package glob
 
 import "strings"
 
-// A glob is a pattern: * matches any text without a slash, ** any text, ? one character
-// except a slash. Everything else matches itself.
-type glob struct {
+// A Pattern is one of these patterns. See New.
+type Pattern struct {
 	pattern string
 	prefix  string // before the first * or ?
 	plain   bool   // there is no * or ?
 }
 
-func newGlob(pattern string) glob {
+// New returns the Pattern of a text. Every text is one.
+func New(pattern string) Pattern {
 	if i := strings.IndexAny(pattern, "*?"); i >= 0 {
-		return glob{pattern, pattern[:i], false}
+		return Pattern{pattern, pattern[:i], false}
 	}
-	return glob{pattern, pattern, true}
+	return Pattern{pattern, pattern, true}
 }
 
-// match reports whether g matches the whole of s. It takes at most len(pattern) * len(s) steps
+// Match reports whether g matches the whole of s. It takes at most len(pattern) * len(s) steps
 // for each of the two kinds of stars.
-func (g glob) match(s string) bool {
+func (g Pattern) Match(s string) bool {
 	if g.plain || !strings.HasPrefix(s, g.prefix) {
 		return g.plain && g.pattern == s
 	}

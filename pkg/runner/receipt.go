@@ -1,0 +1,325 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/filestate"
+)
+
+// A collector gathers the facts of a call of an agent, or of the run itself.
+type collector struct {
+	facts  *agent.Facts // guarded by tree.mu
+	expect agent.Expect
+	// late says that an earlier process began the run, and what was before it is not known.
+	late bool
+
+	look    sync.Once
+	before  *filestate.State // since look; nil if no folder is looked at; guarded by tree.mu, as what follows
+	shared  bool
+	files   *agent.FileReport // at the end
+	refused string            // see agent.Receipt
+}
+
+// A changer is a call in progress that can change files.
+type changer struct {
+	above []*collector // of the agents that make it, the nearest first
+	dir   string
+}
+
+// newCollector returns a collector that continues with the facts of an earlier process, if there
+// are any.
+func newCollector(past *agent.Facts, expect agent.Expect) *collector {
+	c := &collector{facts: past.Clone(), expect: expect, late: past != nil}
+	if c.facts == nil {
+		c.facts = &agent.Facts{}
+	}
+	return c
+}
+
+// seesFiles reports whether the folder of the agent is to be looked at.
+func (c *collector) seesFiles(t *tree) bool {
+	return c.expect.Dir != "" && !t.stepped && (c.expect.Receipt != agent.ReceiptNone && !(c == t.own && t.held()) ||
+		slices.ContainsFunc(c.expect.Accept, func(k agent.Condition) bool { return len(k.Changed) > 0 }))
+}
+
+// collect begins to gather the facts of a call of an agent, which is about to start. t.mu is held.
+func (t *tree) collect(key string, expect agent.Expect) *collector {
+	c := t.collecting[key]
+	if c == nil {
+		c = newCollector(t.pending[key].Facts, expect)
+		if t.collecting == nil {
+			t.collecting = map[string]*collector{}
+		}
+		t.collecting[key] = c
+	}
+	return c
+}
+
+// above returns the collectors of the runs that n is part of, the nearest first. t.mu is held.
+func (n *node) above() (list []*collector) {
+	for ; n != nil; n = n.up {
+		c := n.tree.collecting[n.parent]
+		if n.up == nil {
+			c = n.tree.own
+		}
+		if c != nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// starting is called before the start of a call is recorded. What files there are is known before
+// a call begins that can change them.
+func (r *run) starting(inv *agent.Invocation, k *call) {
+	t := r.tree
+	t.mu.Lock()
+	list := r.above()
+	if inv.Spec.IsAgent() {
+		k.expect.Dir = cmp.Or(k.expect.Dir, inv.Dir)
+		list = append([]*collector{t.collect(inv.Key, k.expect)}, list...)
+	}
+	t.mu.Unlock()
+	if inv.Spec.Effects == agent.EffectsNone || inv.Spec.Agent != "" || inv.Spec.Far {
+		return // an agent in this process changes nothing but by its calls
+	}
+	for _, c := range list {
+		c.look.Do(func() {
+			if !c.seesFiles(t) || c.late {
+				return
+			}
+			before := filestate.Look(c.expect.Dir, filestate.Limits{Skip: t.skip})
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			c.before = before
+			for _, other := range t.changing {
+				c.shared = c.shared || !slices.Contains(other.above, c) && overlap(c.expect.Dir, other.dir)
+			}
+		})
+	}
+}
+
+// overlap reports whether two folders have files in common; "" may be any.
+func overlap(a, b string) bool {
+	within := func(a, b string) bool { return a == b || strings.HasPrefix(a, strings.TrimSuffix(b, "/")+"/") }
+	return a == "" || b == "" || within(a, b) || within(b, a)
+}
+
+// noteFacts gathers what an event of n says. t.mu is held.
+func (t *tree) noteFacts(n *node, e *agent.Event) {
+	above := n.above()
+	for _, c := range above {
+		c.facts.Note(e)
+	}
+	switch {
+	case e.Judging():
+	case e.Kind == agent.EventCallEnded:
+		delete(t.changing, e.Key)
+	case e.Kind == agent.EventCallStarted && e.Effects != agent.EffectsNone && t.collecting[e.Key] == nil:
+		change := changer{above: above}
+		if len(above) > 0 {
+			change.dir = above[0].expect.Dir
+		}
+		for _, c := range t.collecting {
+			if c.before != nil && !slices.Contains(above, c) && overlap(c.expect.Dir, change.dir) {
+				c.shared = true
+			}
+		}
+		if t.changing == nil {
+			t.changing = map[string]changer{}
+		}
+		t.changing[e.Key] = change
+	}
+}
+
+// report compares the files of c with those before. It reads the folder.
+func (t *tree) report(c *collector) *agent.FileReport {
+	if !c.seesFiles(t) {
+		return nil
+	}
+	f := &agent.FileReport{Dir: c.expect.Dir}
+	var list []filestate.Change
+	t.mu.Lock()
+	before, began := c.before, c.facts.Began()
+	f.Shared = c.shared
+	t.mu.Unlock()
+	switch {
+	case before != nil:
+		list, f.Partial = before.Changes()
+	case c.late:
+		list, f.Partial = filestate.Since(c.expect.Dir, began, filestate.Limits{Skip: t.skip})
+		f.Partial = cmp.Or(f.Partial, "the run was resumed, so removed files are not seen")
+	}
+	for i, ch := range list {
+		if i == agent.MaxFiles {
+			f.More = len(list) - i
+			break
+		}
+		f.Changes = append(f.Changes, agent.FileChange{Path: ch.Path, Change: ch.Kind, Size: ch.Size, Digest: ch.Digest})
+	}
+	return f
+}
+
+// ending is called before the end of a call is recorded.
+func (r *run) ending(inv *agent.Invocation) {
+	t := r.tree
+	t.mu.Lock()
+	c := t.collecting[inv.Key]
+	t.mu.Unlock()
+	if c == nil {
+		return
+	}
+	files := t.report(c)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c.files = files
+}
+
+// addReceipt adds the receipt to the event that ends a call of an agent, or the run of the root.
+// The text of the result has it too. t.mu is held.
+func (r *run) addReceipt(e *agent.Event) {
+	t := r.tree
+	if e.Kind == agent.EventEnd {
+		if e.Depth == 0 && !t.held() {
+			own := *t.own.facts.Clone()
+			own.Note(e)
+			e.Receipt = t.receipt(&own, t.own, e)
+		}
+		return
+	}
+	c := t.collecting[e.Key]
+	delete(t.collecting, e.Key)
+	if c == nil || e.Result == nil || c.facts.Began().IsZero() {
+		return
+	}
+	e.Receipt = t.receipt(c.facts, c, e)
+	if text := e.Receipt.Text(c.expect.Receipt, e.Result.Text()); text != "" && !r.behalf { // programs get the answer alone
+		result := *e.Result
+		result.Parts = append(slices.Clone(result.Parts), agent.Text(text))
+		e.Result = &result
+	}
+}
+
+// held reports whether the holder of a channel makes the receipt.
+func (t *tree) held() bool {
+	_, ok := t.journal.(acks)
+	return ok
+}
+
+func (t *tree) receipt(facts *agent.Facts, c *collector, e *agent.Event) *agent.Receipt {
+	receipt := facts.Receipt(e.Time)
+	receipt.Files = c.files
+	if receipt.Refused = c.refused; c.refused != "" {
+		receipt.Outcome = agent.StatusInvalid
+	}
+	if j, ok := t.journal.(interface{ Chain() string }); ok {
+		receipt.Chain = j.Chain()
+	}
+	if t.redact != nil { // before anything is cut
+		receipt = t.redact(agent.Event{Receipt: receipt}).Receipt
+	}
+	return receipt
+}
+
+// remoteReceipt replaces the receipt that an agent in another process made by one that follows
+// from its events. t.mu is held.
+func (t *tree) remoteReceipt(e *agent.Event) {
+	if e.Kind != agent.EventCallEnded {
+		e.Receipt = nil
+		return
+	}
+	c, claimed := t.collecting[e.Key], e.Receipt
+	delete(t.collecting, e.Key)
+	if e.Receipt = nil; c == nil || claimed == nil {
+		return
+	}
+	c.refused = claimed.Refused
+	e.Receipt = t.receipt(c.facts, c, e)
+	e.Receipt.Chain = ""
+	if f := claimed.Files; f != nil {
+		files := *f
+		files.Claimed = true
+		if n := len(files.Changes) - agent.MaxFiles; n > 0 {
+			files.Changes, files.More = files.Changes[:agent.MaxFiles], max(files.More, 0)+n
+		}
+		e.Receipt.Files = &files
+	}
+}
+
+func expects(tool agent.Tool) agent.Expect {
+	if x, ok := agent.As[agent.Expected](tool); ok {
+		return x.Expects()
+	}
+	return agent.Expect{}
+}
+
+// collectEnded has the facts of a call ready whose agent ended in an earlier process, or in
+// another one. The error says why its answer does not count.
+func (r *run) collectEnded(ctx context.Context, call agent.PendingCall, p PendingSession) error {
+	t := r.tree
+	var expect agent.Expect
+	if i := agent.ToolIndex(r.tools.specs, call.Name); i >= 0 {
+		expect = expects(r.tools.byName[r.tools.specs[i].Name])
+	}
+	c := newCollector(p.Facts, expect)
+	t.mu.Lock()
+	if t.collecting == nil {
+		t.collecting = map[string]*collector{}
+	}
+	t.collecting[call.Key] = c
+	t.mu.Unlock()
+	var err error
+	if s := p.Session.Ended; s == agent.StatusOK || s == agent.StatusPartial {
+		err = r.unmet(ctx, c, expect.Accept)
+	}
+	c.files = t.report(c)
+	if unmet, ok := errors.AsType[*agent.Unmet](err); ok {
+		c.refused = unmet.Error()
+		return &agent.EndError{Status: agent.StatusInvalid, Text: fmt.Sprintf("%s: %s", agent.ErrAnswer, unmet)}
+	}
+	return err
+}
+
+// collector returns what gathers the facts of r.
+func (r *run) collector() *collector {
+	r.tree.mu.Lock()
+	defer r.tree.mu.Unlock()
+	if list := r.above(); len(list) > 0 {
+		return list[0]
+	}
+	return r.tree.own
+}
+
+// collectOwn begins to gather the facts of the root's run, if it has a prompt and is not the one
+// that an earlier process began.
+func (r *run) collectOwn(prompt bool) {
+	t := r.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.up == nil && prompt {
+		t.own = newCollector(nil, t.own.expect)
+	}
+}
+
+// lookAtOwn compares the files of the root's run at its end.
+func (r *run) lookAtOwn() {
+	t := r.tree
+	if r.up == nil && !t.held() {
+		files := t.report(t.own)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.own.files = files
+	}
+}
+
+// fileProblem is for messages about a file of a condition.
+func fileProblem(c *agent.Condition, format string, args ...any) string {
+	return fmt.Sprintf("the file %q ", c.File) + fmt.Sprintf(format, args...)
+}
