@@ -58,6 +58,7 @@ type Spec struct {
 	Context       json.RawMessage `json:"context"`
 	RequiredTools []string        `json:"requiredTools"`
 
+	Checkpoints     bool         `json:"checkpoints"`
 	Locked          bool         `json:"locked"`
 	Watch           bool         `json:"watch"`
 	Budget          agent.Budget `json:"budget"`

@@ -395,12 +395,33 @@ func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 		ctx, k.stop = context.WithCancelCause(ctx)
 		defer k.stop(nil)
 	}
+	ended := func() {}
+	defer func() { ended() }()
 	return r.tree.gate.Call(ctx, tool, inv, func(e agent.Event) error {
+		if e.Kind == agent.EventCallStarted {
+			ended = r.checkpoint(ctx, &inv.Spec)
+		}
 		if err := r.emit(ctx, e); err != nil || e.Kind != agent.EventCallStarted || inv.Spec.IsAgent() {
 			return err // of a sub-agent, nothing happens but what is recorded on its own
 		}
 		return r.syncStart(ctx, e.Key, &inv.Spec)
 	})
+}
+
+// checkpoint makes a checkpoint before a call, if there are any; see Runner.Checkpoint.
+func (r *run) checkpoint(ctx context.Context, spec *agent.ToolSpec) (ended func()) {
+	t := r.tree
+	if t.checkpoint == nil || spec.Effects == agent.EffectsNone || spec.Agent != "" && spec.Channel == 0 {
+		return func() {}
+	}
+	t.mu.Lock()
+	turn := t.root.session.Turn
+	t.mu.Unlock()
+	ended, err := t.checkpoint(ctx, turn)
+	if err != nil && ctx.Err() == nil {
+		r.observe(agent.Event{Kind: agent.EventWarning, Text: "no checkpoint, /undo cannot put back what this call changes: " + err.Error()})
+	}
+	return ended
 }
 
 // Progress implements agent.Host.

@@ -109,14 +109,18 @@ type Store struct {
 // was at the same place, is emptied. If the process that used it last died between the two
 // lines of an interval, what has changed since is that interval's.
 func Open(ctx context.Context, p Place, folder string) (*Store, error) {
-	folder, err := filepath.EvalSymlinks(folder)
+	folder, err := filepath.Abs(folder)
+	if err == nil {
+		folder, err = filepath.EvalSymlinks(folder)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoints: %w", err)
 	}
 	s := &Store{dir: p.Dir, folder: folder, limits: defaults(), skip: map[string]bool{}, index: map[string]*entry{}, objects: map[string]object{}, fail: func(string) error { return nil }}
 	for _, path := range p.Skip {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			path = real
+		path, err := filepath.Abs(path)
+		if dir, failed := filepath.EvalSymlinks(filepath.Dir(path)); err == nil && failed == nil {
+			path = filepath.Join(dir, filepath.Base(path)) // it may not exist yet
 		}
 		if rel, err := filepath.Rel(folder, path); err == nil && rel != "." {
 			s.skip[filepath.ToSlash(rel)] = true
@@ -143,6 +147,9 @@ func (s *Store) load(ctx context.Context, session string) error {
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
+	}
+	if info, err := os.Lstat(s.dir); err != nil || !info.IsDir() {
+		return errors.Join(err, fmt.Errorf("%s is not a folder", s.dir))
 	}
 	if s.root, err = os.OpenRoot(s.folder); err != nil {
 		return err
@@ -373,6 +380,9 @@ func validPack(name string) bool {
 
 // Remove removes the Store at dir, and nothing else that is there.
 func Remove(dir string) error {
+	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+		return nil
+	}
 	found, err := os.ReadDir(dir)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -392,7 +402,7 @@ func Remove(dir string) error {
 }
 
 // Copy makes a Store of another session from the Store at from, if there is one. turns is how
-// many turns of the conversation the other session begins with.
+// many turns of the conversation the other session begins with, negative for all.
 func Copy(from string, to Place, turns int) error {
 	h, err := read(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -419,7 +429,10 @@ func Copy(from string, to Place, turns int) error {
 		return fmt.Errorf("copy checkpoints: %w", err)
 	}
 	err = s.append(line{Kind: kindStore, Session: to.Session})
-	for _, l := range append(h.lines, line{Kind: kindFork, Turn: turns}) {
+	if turns >= 0 {
+		h.lines = append(h.lines, line{Kind: kindFork, Turn: turns})
+	}
+	for _, l := range h.lines {
 		if err == nil && l.Kind != kindStore {
 			err = s.append(l)
 		}

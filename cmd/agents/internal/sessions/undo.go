@@ -13,14 +13,18 @@ import (
 // A Prompt is the last message of a session, to take it back.
 type Prompt struct {
 	Before  int      // the events before it, 0 if it is the first message
+	Turn    int      // the first turn after it
 	text    string   // of the message
 	effects []string // the calls after it that may have changed something
 }
 
-// Text says what is taken back, and what is not.
-func (u *Prompt) Text() string {
+// Text says what is taken back, and what is not, except for files that were put back.
+func (u *Prompt) Text(files bool) string {
 	text := "  taken back: " + program.OneLine(u.text, 100) + "\n"
-	if len(u.effects) > 0 {
+	switch {
+	case files:
+		text += "  the files were put back\n"
+	case len(u.effects) > 0:
 		text += "  What these calls did is not undone:\n    " + strings.Join(u.effects, "\n    ") + "\n"
 	}
 	return text
@@ -42,8 +46,8 @@ func (u *Prompt) Rest(events Events) Events {
 // LastPrompt finds the last message that began a run, or continued one that was stopped.
 func LastPrompt(events Events) (*Prompt, error) {
 	var u *Prompt
-	harmless := map[string]bool{}
-	root, n, prompts, resumed := "", -1, 0, -1
+	root, n, turns, prompts, resumed := "", -1, 0, 0, -1
+	harmless := effects{}
 	for e, err := range events {
 		if err != nil {
 			return nil, err
@@ -52,28 +56,43 @@ func LastPrompt(events Events) (*Prompt, error) {
 		if root == "" {
 			root = e.Session
 		}
+		if call := harmless.of(&e); call != "" && u != nil {
+			u.effects = append(u.effects, call)
+		}
 		switch {
-		case e.Kind == agent.EventSetup:
-			for _, spec := range e.Specs {
-				harmless[spec.Name] = spec.Effects == agent.EffectsNone || spec.IsAgent()
-			}
-		case e.Kind == agent.EventCallStarted && u != nil && !harmless[e.Tool]:
-			u.effects = append(u.effects, termtext.Line(e.Tool+" "+e.Args, 100, "…"))
 		case e.Session != root:
+		case e.Kind == agent.EventAnswer:
+			turns = e.Turn
 		case e.Kind == agent.EventResume:
 			resumed = n
 		case e.Kind != agent.EventMessage || e.Opening || e.Message == nil || e.Message.Role != agent.RoleUser:
 		case !e.Continues():
-			u, resumed = &Prompt{Before: n, text: input.Typed(e.Message.Text())}, -1
+			u, resumed = &Prompt{Before: n, Turn: turns + 1, text: input.Typed(e.Message.Text())}, -1
 			if prompts++; prompts == 1 {
 				u.Before = 0
 			}
 		case e.Input && resumed >= 0:
-			u, resumed = &Prompt{Before: resumed, text: input.Typed(e.Message.Text())}, -1
+			u, resumed = &Prompt{Before: resumed, Turn: turns + 1, text: input.Typed(e.Message.Text())}, -1
 		}
 	}
 	if u == nil {
 		return nil, errors.New("nothing was said yet")
 	}
 	return u, nil
+}
+
+// effects are the tools whose calls change nothing themselves, by name.
+type effects map[string]bool
+
+// of returns the call that e begins, if it may change something, else "".
+func (f effects) of(e *agent.Event) string {
+	switch {
+	case e.Kind == agent.EventSetup:
+		for _, spec := range e.Specs {
+			f[spec.Name] = spec.Effects == agent.EffectsNone || spec.IsAgent()
+		}
+	case e.Kind == agent.EventCallStarted && !f[e.Tool]:
+		return termtext.Line(e.Tool+" "+e.Args, 100, "…")
+	}
+	return ""
 }
