@@ -69,9 +69,9 @@ func undoFiles(ctx context.Context, p *program.Env, f *sessions.Files, dry, yes 
 			return err
 		}
 	}
-	text, left, err := f.Undo(ctx)
+	text, done, err := f.Undo(ctx)
 	fmt.Fprint(p.Err, termtext.Clean(text))
-	if err == nil && left > 0 {
+	if left := f.All() - done; err == nil && left > 0 {
 		err = fmt.Errorf("undo: %d of the files stay as they are", left)
 	}
 	if err != nil {

@@ -72,8 +72,10 @@ func (m *model) command(name, args string) tea.Cmd {
 		m.say(t.costText(), nil)
 	case "budget":
 		m.say(t.setBudget(args))
-	case "undo", "fork":
-		return m.copy(t, name)
+	case "undo":
+		return m.undo(t)
+	case "fork":
+		return m.copy(t, "session", "fork")
 	case "save":
 		return m.save(t, args)
 	case "compact":
@@ -337,18 +339,47 @@ func (t *talk) compact() (string, error) {
 	return "  the conversation will be shortened before the next request", nil
 }
 
-// copy continues the conversation in a copy of its session, with undo without the last
-// message.
-func (m *model) copy(t *talk, name string) tea.Cmd {
+// A filesMsg asks whether the files that are put back, says text, go along with an undo.
+type filesMsg struct {
+	talk *talk
+	text string
+}
+
+// undo takes back the last message. If there are files to put back, a person is asked.
+func (m *model) undo(t *talk) tea.Cmd {
+	only, id := m.copy(t, "session", "fork", "--undo"), t.session
+	if id == "" {
+		return only
+	}
+	return func() tea.Msg {
+		out, _, err := command(m.ctx, m.o, "session", "undo", "--dry-run", id)
+		if err != nil {
+			return saidMsg{err: err}
+		}
+		if len(out) == 0 {
+			return only()
+		}
+		return filesMsg{t, string(out)}
+	}
+}
+
+func (m *model) askFiles(msg filesMsg) {
+	m.say(msg.text, nil)
+	m.show(&list{title: "put these files back? " + m.o.Keys.hint("close", "takes nothing back"), items: []item{
+		{text: "take back the message and put the files back", value: []string{"session", "fork", "--undo", "--files"}},
+		{text: "take back only the message", value: []string{"session", "fork", "--undo"}},
+	}, choose: func(i item) tea.Cmd { return m.copy(msg.talk, i.value.([]string)...) }})
+}
+
+// copy continues the conversation in the copy of its session that a command makes, with --undo
+// without the last message.
+func (m *model) copy(t *talk, args ...string) tea.Cmd {
 	if t.session == "" {
 		m.say("", errNoSession)
 		return nil
 	}
-	was := t.session
-	args := []string{"session", "fork", was}
-	if name == "undo" {
-		args = []string{"session", "fork", "--undo", was}
-	}
+	was, undo := t.session, len(args) > 2
+	args = append(slices.Clone(args), was)
 	slug := t.agent
 	return func() tea.Msg {
 		out, said, err := command(m.ctx, m.o, args...)
@@ -356,7 +387,7 @@ func (m *model) copy(t *talk, name string) tea.Cmd {
 			return saidMsg{err: err}
 		}
 		msg := openMsg{session: session{ID: strings.TrimSpace(string(out)), Agent: slug}, in: t, said: said + "  session " + was + " stays as it was"}
-		if name == "fork" {
+		if !undo {
 			msg.said = "  a copy: session " + msg.ID + "; " + was + " stays as it is"
 		}
 		if msg.ID != "" {

@@ -93,7 +93,7 @@ func (f *Files) Text() string {
 	if f.Any() {
 		text = listed("files in "+f.plan.Folder+":", items)
 	}
-	text += stays(f.plan.Stays)
+	text += f.Stays()
 	for _, note := range f.plan.Notes {
 		text += "  note: " + note + "\n"
 	}
@@ -122,15 +122,20 @@ func listed(title string, lines []string) string {
 
 func shownPath(path string) string { return termtext.Line(path, 1000, "…") }
 
-// Undo puts the files back. left is how many stay as they are, those of Text included; text names
-// those that changed in the meantime.
-func (f *Files) Undo(ctx context.Context) (text string, left int, err error) {
+// Undo puts files back, done of them; text names those that changed in the meantime.
+func (f *Files) Undo(ctx context.Context) (text string, done int, err error) {
 	list, err := f.store.Undo(ctx, f.plan)
 	if err != nil {
 		err = fmt.Errorf("undo: %w", err)
 	}
-	return stays(list), len(list) + len(f.plan.Stays), err
+	return stays(list), max(len(f.plan.Items)-len(list), 0), err
 }
+
+// Stays names the files that cannot be put back, in one line each, and All is how many files
+// there are with them.
+func (f *Files) Stays() string { return stays(f.plan.Stays) }
+
+func (f *Files) All() int { return len(f.plan.Items) + len(f.plan.Stays) }
 
 // Close lets others use the session.
 func (f *Files) Close() error {

@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
@@ -18,12 +19,13 @@ type Prompt struct {
 	effects []string // the calls after it that may have changed something
 }
 
-// Text says what is taken back, and what is not, except for files that were put back.
-func (u *Prompt) Text(files bool) string {
+// Text says what is taken back, and what is not. files is how many files were put back, negative
+// if that was not asked for.
+func (u *Prompt) Text(files int) string {
 	text := "  taken back: " + program.OneLine(u.text, 100) + "\n"
 	switch {
-	case files:
-		text += "  the files were put back\n"
+	case files >= 0:
+		text += fmt.Sprintf("  %d %s put back\n", files, program.Plural(files, "file"))
 	case len(u.effects) > 0:
 		text += "  What these calls did is not undone:\n    " + strings.Join(u.effects, "\n    ") + "\n"
 	}
