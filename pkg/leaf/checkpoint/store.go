@@ -278,11 +278,10 @@ func (s *Store) append(l line) (err error) {
 		}
 		s.dirty = false
 	}
-	text, err := json.Marshal(l)
+	text, err := l.encode()
 	if err != nil {
 		return err
 	}
-	text = fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(text), text)
 	if s.size+int64(len(text)) > s.limits.log {
 		return fmt.Errorf("%w: the log has %d MiB", errLimit, s.size>>20)
 	}
@@ -421,23 +420,33 @@ func Copy(from string, to Place, turns int) error {
 			err = errors.Join(err, copyFile(p, target))
 		}
 	}
-	s := &Store{dir: to.Dir, limits: defaults(), fail: func(string) error { return nil }}
+	lines := []line{{Kind: kindStore, Session: to.Session}}
+	for _, l := range h.lines {
+		if l.Kind != kindStore {
+			lines = append(lines, l)
+		}
+	}
+	if turns >= 0 {
+		lines = append(lines, line{Kind: kindFork, Turn: turns})
+	}
+	var text []byte
+	for _, l := range lines {
+		one, encodeErr := l.encode()
+		text, err = append(text, one...), errors.Join(err, encodeErr)
+	}
 	if err == nil {
-		s.log, err = os.OpenFile(filepath.Join(to.Dir, logName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		err = writeFile(filepath.Join(to.Dir, logName), bytes.NewReader(text))
 	}
 	if err != nil {
 		return fmt.Errorf("copy checkpoints: %w", err)
 	}
-	err = s.append(line{Kind: kindStore, Session: to.Session})
-	if turns >= 0 {
-		h.lines = append(h.lines, line{Kind: kindFork, Turn: turns})
-	}
-	for _, l := range h.lines {
-		if err == nil && l.Kind != kindStore {
-			err = s.append(l)
-		}
-	}
-	return errors.Join(err, s.Close())
+	return nil
+}
+
+// encode returns the line with its checksum.
+func (l *line) encode() ([]byte, error) {
+	text, err := json.Marshal(l)
+	return fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(text), text), err
 }
 
 func copyFile(from, to string) error {
@@ -446,12 +455,17 @@ func copyFile(from, to string) error {
 		return err
 	}
 	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	return writeFile(to, in)
+}
+
+// writeFile writes and syncs a new file.
+func writeFile(path string, from io.Reader) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Sync(), out.Close())
+	_, err = io.Copy(f, from)
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // syncDir writes the entries of a folder to disk, where the system can do that.
