@@ -419,7 +419,7 @@ func (r *run) checkpoint(ctx context.Context, spec *agent.ToolSpec) (ended func(
 	t.mu.Unlock()
 	ended, err := t.checkpoint(ctx, turn)
 	if err != nil && ctx.Err() == nil {
-		r.observe(agent.Event{Kind: agent.EventWarning, Text: "no checkpoint, /undo cannot put back what this call changes: " + err.Error()})
+		r.observe(agent.Event{Kind: agent.EventWarning, Text: "what this call changes is not kept: " + err.Error()})
 	}
 	return ended
 }
