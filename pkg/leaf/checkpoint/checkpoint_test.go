@@ -159,7 +159,11 @@ func edit(r *rand.Rand, dir string) {
 		}
 	case 4:
 		if info, err := os.Lstat(p); err == nil && info.Mode()&fs.ModeSymlink == 0 {
-			_ = os.Chmod(p, []fs.FileMode{0o644, 0o755, 0o600, 0o711, 0o4755}[r.Intn(5)])
+			mode := []fs.FileMode{0o644, 0o755, 0o600, 0o711, 0o755 | fs.ModeSetuid}[r.Intn(5)]
+			if info.IsDir() {
+				mode |= 0o700
+			}
+			_ = os.Chmod(p, mode)
 		}
 	case 5, 6:
 		_ = os.Rename(p, q)
@@ -628,8 +632,30 @@ func TestFoldersWithoutPermission(t *testing.T) {
 	if w.undo(0); tree(t, w.folder) != last {
 		t.Errorf("undo of the undo:\n%s\nwant\n%s", tree(t, w.folder), last)
 	}
-	_ = os.Chmod(w.path("new"), 0o755)
-	_ = os.Chmod(w.path("new/sub"), 0o755)
+	for _, dir := range []string{"d", "new", "new/sub"} {
+		_ = os.Chmod(w.path(dir), 0o755)
+	}
+}
+
+// What is in a folder that cannot be read is not taken for removed.
+func TestAFolderThatCannotBeRead(t *testing.T) {
+	if os.Getuid() <= 0 {
+		t.Skip("root and Windows can read every folder")
+	}
+	for _, mode := range []fs.FileMode{0o000, 0o400, 0o100} {
+		w := newWorld(t)
+		w.write("d/f", "1")
+		w.call(1, func() { w.write("other", "2") })
+		w.call(2, func() { _ = os.Chmod(w.path("d"), mode) })
+		w.call(3, func() { w.write("other", "3") })
+		if got := paths(w.plan(2).Items); !slices.Equal(got, []string{"put back d", "put back other"}) {
+			t.Errorf("mode %o: %q", mode, got)
+		}
+		w.undo(2)
+		if w.text("d/f") != "1" || w.text("other") != "2" {
+			t.Errorf("mode %o: f has %q, other %q", mode, w.text("d/f"), w.text("other"))
+		}
+	}
 }
 
 // BenchmarkCall is what a call that changes nothing costs, in a folder of 100,000 files.

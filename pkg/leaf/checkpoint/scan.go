@@ -193,7 +193,7 @@ func (w *walk) dir(root *os.Root, at string) {
 			err = w.ctx.Err()
 		}
 		if err != nil {
-			w.failed(path, err)
+			w.failed(at, err)
 			return
 		}
 		w.compare(path, stateOf(info))
