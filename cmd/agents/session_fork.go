@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
@@ -17,16 +16,15 @@ import (
 func sessionForkCommand(p *program.Env) *cli.Command {
 	var at int
 	var sub string
-	var undo, files bool
+	var undo bool
 	return &cli.Command{
 		ArgsUsage: "ID",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "sub-agent", Usage: "copy only the conversation of the sub-agent `NAME`: its slug, or the id of its session", Destination: &sub},
 			&cli.BoolFlag{Name: "undo", Usage: "leave out the last message and what followed; prints no id if it was the first", Destination: &undo},
-			&cli.BoolFlag{Name: "files", Usage: "with --undo, put back the files that calls changed since that message, without a question", Destination: &files},
 			&cli.IntFlag{Name: "at", Usage: "the last `TURN` of the copy (default: all)", HideDefault: true, Destination: &at},
 		},
-		Action: command.WithArgument("the session's id", func(ctx context.Context, c *cli.Command, name string) error {
+		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
 			s := sessions.Of(p, c)
 			path, err := s.Find(name)
 			if err != nil {
@@ -38,13 +36,7 @@ func sessionForkCommand(p *program.Env) *cli.Command {
 				if err != nil {
 					return failure.NothingRan(err, "")
 				}
-				done := -1
-				if files {
-					if done, err = putBack(ctx, p, path, u.Turn); err != nil {
-						return err
-					}
-				}
-				fmt.Fprint(p.Err, termtext.Clean(u.Text(done)))
+				fmt.Fprint(p.Err, termtext.Clean(u.Text(false)))
 				if u.Before == 0 {
 					return nil
 				}
@@ -63,15 +55,4 @@ func sessionForkCommand(p *program.Env) *cli.Command {
 			return s.KeepCopy(events, path, turns)
 		}),
 	}
-}
-
-// putBack puts back what calls of the session at path changed since a turn, done files.
-func putBack(ctx context.Context, p *program.Env, path string, turn int) (done int, err error) {
-	f, err := sessions.OpenFiles(ctx, path, turn, false)
-	if err != nil {
-		return 0, err
-	}
-	text, done, err := f.Undo(ctx)
-	fmt.Fprint(p.Err, termtext.Clean(f.Stays()+text))
-	return done, errors.Join(err, f.Close())
 }

@@ -69,14 +69,14 @@ func undoFiles(ctx context.Context, p *program.Env, f *sessions.Files, dry, yes 
 			return err
 		}
 	}
-	text, done, err := f.Undo(ctx)
+	text, left, err := f.Undo(ctx)
 	fmt.Fprint(p.Err, termtext.Clean(text))
-	if left := f.All() - done; err == nil && left > 0 {
+	if err == nil && left > 0 {
 		err = fmt.Errorf("undo: %d of the files stay as they are", left)
 	}
 	if err != nil {
 		return &failure.Error{Code: failure.ExitFailed, Err: err}
 	}
-	p.Note("put back; --redo undoes that")
+	p.Note("--redo undoes that")
 	return nil
 }

@@ -144,7 +144,7 @@ func paths(list []Item) (done []string) {
 
 // edit changes something in the folder at random.
 func edit(r *rand.Rand, dir string) {
-	names := []string{"a", "A", "b c", "d\ne", "ü", ".hidden", "x/y", "x/Y", "x/y/z", "deep/er/est", "raw\xff"}
+	names := []string{"a", "A", "b c", "d\ne", "ü", ".hidden", "x/y", "x/Y", "x/y/z", "deep/er/est"}
 	pick := func() string { return filepath.Join(dir, names[r.Intn(len(names))]) }
 	p, q := pick(), pick()
 	text := strings.Repeat(string(rune('a'+r.Intn(26))), r.Intn(40))
@@ -329,7 +329,7 @@ func TestWhatOthersChangeStays(t *testing.T) {
 	}
 	w.write("asked", "while being asked")
 	stays, err := w.store.Undo(context.Background(), p)
-	want = []string{"new: there is something else in it", "asked: it changed in the meantime"}
+	want = []string{"new: directory not empty", "asked: it changed in the meantime"}
 	if got := whys(stays); err != nil || !slices.Equal(got, want) {
 		t.Errorf("undo: %v, stays %q, want %q", err, got, want)
 	}
@@ -422,9 +422,9 @@ func TestALogFromElsewhereStaysInTheFolder(t *testing.T) {
 	}
 	list := []change{}
 	for _, path := range []string{"../victim", victim, "dir/../../victim", ".git/config", "dir/.git", "link/victim", ".", ""} {
-		list = append(list, change{Path: name(path), Was: was, Is: is}, change{Path: name(path) + "2", Was: was})
+		list = append(list, change{Path: path, Was: was, Is: is}, change{Path: path + "2", Was: was})
 	}
-	if err := w.store.append(line{Kind: kindAfter, N: 9, Turn: 2, Folder: name(w.folder), Changes: list}); err != nil {
+	if err := w.store.append(line{Kind: kindAfter, N: 9, Turn: 2, Folder: w.folder, Changes: list}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(outside, w.path("link")); err != nil {

@@ -1,14 +1,12 @@
 package checkpoint
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -23,52 +21,41 @@ import (
 type history struct {
 	session string
 	lines   []line
-	damaged int   // lines that cannot be read
-	size    int64 // bytes of whole lines
+	damaged int    // lines that cannot be read
+	text    []byte // the whole lines
 }
 
 // read reads the log of a Store, which may come from elsewhere: paths that leave the folder are
-// dropped. A line that is damaged does not affect others.
+// dropped. A line that is damaged does not affect others, and an incomplete last one does not
+// count.
 func read(dir string) (*history, error) {
-	if info, err := os.Lstat(dir); err != nil {
-		return nil, err
-	} else if !info.IsDir() {
-		return nil, fmt.Errorf("read checkpoints: %s is not a folder", dir)
+	path := filepath.Join(dir, logName)
+	for _, p := range []string{dir, path} {
+		if info, err := os.Lstat(p); err != nil {
+			return nil, err
+		} else if p == dir && !info.IsDir() || p == path && !info.Mode().IsRegular() || info.Size() > defaults().log {
+			return nil, fmt.Errorf("read checkpoints: %s is not a log of at most %d MiB in a folder", p, defaults().log>>20)
+		}
 	}
-	f, err := os.OpenFile(filepath.Join(dir, logName), os.O_RDONLY|openFlags, 0)
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read checkpoints: %w", err)
 	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > defaults().log {
-		return nil, errors.Join(err, fmt.Errorf("read checkpoints: %s is not a log of at most %d MiB", f.Name(), defaults().log>>20))
-	}
-	h := &history{}
-	for in := bufio.NewReaderSize(f, 1<<16); ; {
-		text, err := in.ReadBytes('\n')
-		if err == io.EOF { // an incomplete line does not count
-			return h, nil
+	h := &history{text: text[:bytes.LastIndexByte(text, '\n')+1]}
+	for text := range bytes.Lines(h.text) {
+		var l line
+		sum, doc, _ := bytes.Cut(bytes.TrimSuffix(text, []byte("\n")), []byte(" "))
+		if fmt.Sprintf("%08x", crc32.ChecksumIEEE(doc)) != string(sum) || json.Unmarshal(doc, &l) != nil {
+			h.damaged++
+			continue
 		}
-		if err != nil {
-			return nil, fmt.Errorf("read checkpoints: %w", err)
+		if l.Kind == kindStore {
+			h.session = l.Session
 		}
-		h.size += int64(len(text))
-		h.add(text)
+		l.Changes = slices.DeleteFunc(l.Changes, func(c change) bool { return !validPath(c.Path) })
+		h.lines = append(h.lines, l)
 	}
-}
-
-func (h *history) add(text []byte) {
-	var l line
-	sum, doc, _ := bytes.Cut(bytes.TrimSuffix(text, []byte("\n")), []byte(" "))
-	if fmt.Sprintf("%08x", crc32.ChecksumIEEE(doc)) != string(sum) || json.Unmarshal(doc, &l) != nil {
-		h.damaged++
-		return
-	}
-	if l.Kind == kindStore {
-		h.session = l.Session
-	}
-	l.Changes = slices.DeleteFunc(l.Changes, func(c change) bool { return !validPath(string(c.Path)) })
-	h.lines = append(h.lines, l)
+	return h, nil
 }
 
 // validPath reports whether a path is one that a scan can have found.
@@ -82,13 +69,12 @@ func validPath(p string) bool {
 }
 
 // since returns the lines of the calls of a turn and of what followed, or with turn 0 that of
-// the last undo. After a fork, turns that the copy did not take over are not those of their
-// number.
+// the last undo. In a copy, turns that it did not take over are not those of their number.
 func (h *history) since(turn int) []line {
 	first, last := len(h.lines), math.MaxInt
 	for i, l := range slices.Backward(h.lines) {
 		switch {
-		case l.Kind == kindFork:
+		case l.Kind == kindStore && i > 0:
 			last = min(last, l.Turn)
 		case l.Undo && turn == 0 && l.Kind == kindAfter:
 			return h.lines[i : i+1]
@@ -133,7 +119,7 @@ func OpenLast(ctx context.Context, p Place) (*Store, error) {
 	}
 	for _, l := range slices.Backward(h.lines) {
 		if l.Folder != "" {
-			s, err := Open(ctx, p, string(l.Folder))
+			s, err := Open(ctx, p, l.Folder)
 			if err == nil {
 				s.limits.files *= 10 // what calls created can be removed
 			}
@@ -157,8 +143,8 @@ func (s *Store) Plan(turn int) (*Plan, error) {
 		case l.Kind == kindNone:
 			p.note("nothing was kept from turn %d on: %s", l.Turn, l.Why)
 		case l.Kind != kindAfter:
-		case string(l.Folder) != s.folder:
-			p.note("what calls changed in %s stays", string(l.Folder))
+		case l.Folder != s.folder:
+			p.note("what calls changed in %s stays", l.Folder)
 		default:
 			if l.Late {
 				p.note("the program ended during a call of turn %d: what changed until it was started again counts as changed by the call", l.Turn)
@@ -187,9 +173,9 @@ func (p *Plan) note(format string, args ...any) {
 // collect adds the changes of an interval to those of earlier ones.
 func collect(items map[string]*Item, changes []change) {
 	for _, c := range changes {
-		i := items[string(c.Path)]
+		i := items[c.Path]
 		if i == nil {
-			i = &Item{Path: string(c.Path), was: c.Was, is: c.Was}
+			i = &Item{Path: c.Path, was: c.Was, is: c.Was}
 			items[i.Path] = i
 		}
 		i.not = i.not || !same(i.is, c.Was)
@@ -203,8 +189,6 @@ func (s *Store) judge(p *Plan, i *Item) {
 	switch {
 	case err == nil && same(now, i.was):
 		return // it is as it was
-	case s.skipped(i.Path):
-		i.Why = "it belongs to sessions"
 	case err != nil:
 		i.Why = err.Error()
 	case i.not || !same(now, i.is):
@@ -238,15 +222,6 @@ func kept(st *state) bool {
 
 func sameContent(a, b *state) bool {
 	return a != nil && b != nil && a.Kind == isFile && b.Kind == isFile && a.Sum == b.Sum && a.Sum != ""
-}
-
-func (s *Store) skipped(p string) bool {
-	for ; p != "."; p = path.Dir(p) {
-		if s.skip[p] {
-			return true
-		}
-	}
-	return false
 }
 
 // look returns the present state of a path, nil if nothing is there. A folder above it that is

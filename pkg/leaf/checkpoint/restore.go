@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"syscall"
 )
 
 // Undo does what a plan says, except where something has changed since the plan was made. It
@@ -60,15 +59,8 @@ func (r *restore) do(i Item, step func(Item) error) {
 
 // reason is an error without the path, which is shown beside it.
 func reason(err error) string {
-	var p *fs.PathError
-	var l *os.LinkError
-	switch {
-	case errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, fs.ErrExist):
-		return "there is something else in it"
-	case errors.As(err, &p):
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err.Error()
-	case errors.As(err, &l):
-		return l.Err.Error()
 	}
 	return err.Error()
 }

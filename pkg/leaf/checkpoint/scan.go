@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 )
 
 // The kinds of states.
@@ -36,7 +37,7 @@ type state struct {
 	CTime int64       `json:"ctime,omitempty"`
 	Inode uint64      `json:"inode,omitempty"`
 	Sum   string      `json:"sum,omitempty"`  // the SHA-256 of a file that was read
-	Link  name        `json:"link,omitempty"` // the target of a link
+	Link  string      `json:"link,omitempty"` // the target of a link
 	object
 }
 
@@ -142,9 +143,9 @@ func (s *Store) scan(ctx context.Context) ([]change, error) {
 			e.seen = 0
 		}
 		if old == nil {
-			list = append(list, change{Path: name(f.path), Is: &e.state})
+			list = append(list, change{Path: f.path, Is: &e.state})
 		} else if w.known.Add(1); !same(&old.state, &e.state) {
-			list = append(list, change{Path: name(f.path), Was: &old.state, Is: &e.state})
+			list = append(list, change{Path: f.path, Was: &old.state, Is: &e.state})
 		}
 		s.index[f.path] = e
 	}
@@ -160,7 +161,7 @@ func (w *walk) removed() (list []change) {
 	for path, e := range w.index {
 		hidden := func(dir string) bool { return strings.HasPrefix(path, dir) }
 		if e.gen != w.gen && !slices.ContainsFunc(w.unreadable, hidden) {
-			list = append(list, change{Path: name(path), Was: &e.state})
+			list = append(list, change{Path: path, Was: &e.state})
 			delete(w.index, path)
 		}
 	}
@@ -183,7 +184,7 @@ func (w *walk) dir(root *os.Root, at string) {
 	for _, name := range list {
 		path := at + name
 		info, err := root.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && ignored(name) && (info.IsDir() || name == ".git") || w.skip[path] {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && ignored(name) && (info.IsDir() || name == ".git") || w.skip[path] || !utf8.ValidString(name) {
 			continue
 		}
 		if err == nil && w.count.Add(1) > int64(w.limits.files) {
@@ -297,8 +298,9 @@ var errMoving = errors.New("it is changing")
 // in content.
 func (s *Store) fill(st *state, path string, content *bytes.Buffer) (err error) {
 	if st.Kind == isLink {
-		target, err := s.root.Readlink(path)
-		st.Link = name(target)
+		if st.Link, err = s.root.Readlink(path); !utf8.ValidString(st.Link) {
+			st.Kind, st.Link = isOther, "" // JSON would change it
+		}
 		return err
 	}
 	if st.Kind != isFile || st.Size > s.limits.file {

@@ -13,9 +13,9 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 )
@@ -27,11 +27,10 @@ const (
 
 // The kinds of lines.
 const (
-	kindStore  = "store"  // the first: which session it is of
+	kindStore  = "store"  // the first: which session it is of; a copy has another, with the turns that it took over
 	kindBefore = "before" // an interval begins; what others changed since the last one
 	kindAfter  = "after"  // it has ended; what it changed
 	kindNone   = "none"   // from here on nothing is kept
-	kindFork   = "fork"   // the conversation continues, in a copy, after an earlier turn
 )
 
 // A line of the log. In the file, the CRC-32 of its JSON and a space precede it.
@@ -43,7 +42,7 @@ type line struct {
 	Undo    bool     `json:"undo,omitempty"` // the interval is an undo
 	Late    bool     `json:"late,omitempty"` // the process died in the interval; a later one wrote this
 	Full    bool     `json:"full,omitempty"` // the changes are all that there is
-	Folder  name     `json:"folder,omitempty"`
+	Folder  string   `json:"folder,omitempty"`
 	Time    int64    `json:"time,omitempty"` // when the scan began, in nanoseconds
 	Why     string   `json:"why,omitempty"`
 	Changes []change `json:"changes,omitempty"`
@@ -51,32 +50,9 @@ type line struct {
 
 // A change of one path, below the folder and with slashes. nil means that nothing is there.
 type change struct {
-	Path name   `json:"path"`
+	Path string `json:"path"`
 	Was  *state `json:"was,omitempty"` // not in kindBefore
 	Is   *state `json:"is,omitempty"`
-}
-
-// A name is a path or the target of a link. Those that are not UTF-8 are in hexadecimal
-// digits, after a NUL, in JSON.
-type name string
-
-// MarshalText implements encoding.TextMarshaler.
-func (n name) MarshalText() ([]byte, error) {
-	if s := string(n); strings.ToValidUTF8(s, "") != s {
-		return []byte("\x00" + hex.EncodeToString([]byte(s))), nil
-	}
-	return []byte(n), nil
-}
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (n *name) UnmarshalText(b []byte) error {
-	if digits, ok := bytes.CutPrefix(b, []byte{0}); ok {
-		raw, err := hex.DecodeString(string(digits))
-		*n = name(raw)
-		return err
-	}
-	*n = name(b)
-	return nil
 }
 
 // A Store is open for writing. Only one process may have it open, which the lock of the
@@ -137,19 +113,11 @@ func (s *Store) load(ctx context.Context, session string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err == nil && h.session != session {
-		if err := Remove(s.dir); err != nil {
+	if h == nil || h.session != session {
+		if err := errors.Join(Remove(s.dir), os.MkdirAll(s.dir, 0o700)); err != nil {
 			return err
 		}
-	}
-	if h == nil || h.session != session {
 		h = &history{}
-	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return err
-	}
-	if info, err := os.Lstat(s.dir); err != nil || !info.IsDir() {
-		return errors.Join(err, fmt.Errorf("%s is not a folder", s.dir))
 	}
 	if s.root, err = os.OpenRoot(s.folder); err != nil {
 		return err
@@ -157,7 +125,7 @@ func (s *Store) load(ctx context.Context, session string) error {
 	if s.log, err = os.OpenFile(filepath.Join(s.dir, logName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return err
 	}
-	if err := s.log.Truncate(h.size); err != nil { // an incomplete last line
+	if err := s.log.Truncate(int64(len(h.text))); err != nil { // an incomplete last line
 		return err
 	}
 	packs, _ := filepath.Glob(filepath.Join(s.dir, "*"+packSuffix))
@@ -166,9 +134,9 @@ func (s *Store) load(ctx context.Context, session string) error {
 			s.used += info.Size()
 		}
 	}
-	s.size = h.size
+	s.size = int64(len(h.text))
 	s.replay(h)
-	if h.size == 0 {
+	if s.size == 0 {
 		return errors.Join(s.append(line{Kind: kindStore, Session: session}), syncDir(s.dir), syncDir(filepath.Dir(s.dir)))
 	}
 	if s.open != nil && h.damaged == 0 { // with a damaged line the index may have gaps
@@ -191,7 +159,7 @@ func (s *Store) replay(h *history) {
 				}
 			}
 		}
-		if string(l.Folder) != s.folder {
+		if l.Folder != s.folder {
 			continue
 		}
 		if l.Full {
@@ -205,9 +173,9 @@ func (s *Store) replay(h *history) {
 		}
 		for _, c := range l.Changes {
 			if c.Is == nil {
-				delete(s.index, string(c.Path))
+				delete(s.index, c.Path)
 			} else {
-				s.index[string(c.Path)] = &entry{state: *c.Is, seen: l.Time}
+				s.index[c.Path] = &entry{state: *c.Is, seen: l.Time}
 			}
 		}
 	}
@@ -238,7 +206,7 @@ func (s *Store) before(ctx context.Context, turn int, undo bool) error {
 		changes[i].Was = nil
 	}
 	s.n++
-	l := line{Kind: kindBefore, N: s.n, Turn: turn, Undo: undo, Folder: name(s.folder), Time: at, Full: full, Changes: changes}
+	l := line{Kind: kindBefore, N: s.n, Turn: turn, Undo: undo, Folder: s.folder, Time: at, Full: full, Changes: changes}
 	if err := s.append(l); err != nil {
 		return err
 	}
@@ -257,7 +225,7 @@ func (s *Store) after(ctx context.Context) error {
 		return err
 	}
 	s.open = nil
-	return s.append(line{Kind: kindAfter, N: o.N, Turn: o.Turn, Undo: o.Undo, Late: o.Late, Folder: name(s.folder), Time: at, Changes: changes})
+	return s.append(line{Kind: kindAfter, N: o.N, Turn: o.Turn, Undo: o.Undo, Late: o.Late, Folder: s.folder, Time: at, Changes: changes})
 }
 
 // append writes a line, after the contents that it names are on disk. Lines after which a call
@@ -377,27 +345,15 @@ func validPack(name string) bool {
 	return name != ""
 }
 
-// Remove removes the Store at dir, and nothing else that is there.
+// Remove removes the Store at dir, if there is one.
 func Remove(dir string) error {
-	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 		return nil
 	}
-	found, err := os.ReadDir(dir)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return err
+	if _, err := os.Lstat(filepath.Join(dir, logName)); err != nil {
+		return nil
 	}
-	for _, e := range found {
-		if e.Name() == logName || validPack(strings.TrimSuffix(e.Name(), packSuffix)) && strings.HasSuffix(e.Name(), packSuffix) {
-			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
-		}
-	}
-	if err == nil {
-		_ = os.Remove(dir) // unless something else is in it
-	}
-	return err
+	return os.RemoveAll(dir)
 }
 
 // Copy makes a Store of another session from the Store at from, if there is one. turns is how
@@ -407,36 +363,23 @@ func Copy(from string, to Place, turns int) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil {
-		err = os.MkdirAll(to.Dir, 0o700)
+	if turns < 0 {
+		turns = math.MaxInt
 	}
-	if err != nil {
+	fork := line{Kind: kindStore, Session: to.Session, Turn: turns}
+	last, encodeErr := fork.encode()
+	if err = errors.Join(err, encodeErr, os.MkdirAll(to.Dir, 0o700)); err != nil {
 		return fmt.Errorf("copy checkpoints: %w", err)
 	}
 	packs, _ := filepath.Glob(filepath.Join(from, "*"+packSuffix))
-	for _, p := range packs { // none is ever changed, except by the process that began it
+	for _, p := range packs { // only the process that began one appends to it
 		target := filepath.Join(to.Dir, filepath.Base(p))
-		if os.Link(p, target) != nil {
-			err = errors.Join(err, copyFile(p, target))
+		if os.Link(p, target) != nil { // the file system has no hard links
+			text, readErr := os.ReadFile(p)
+			err = errors.Join(err, readErr, os.WriteFile(target, text, 0o600))
 		}
 	}
-	lines := []line{{Kind: kindStore, Session: to.Session}}
-	for _, l := range h.lines {
-		if l.Kind != kindStore {
-			lines = append(lines, l)
-		}
-	}
-	if turns >= 0 {
-		lines = append(lines, line{Kind: kindFork, Turn: turns})
-	}
-	var text []byte
-	for _, l := range lines {
-		one, encodeErr := l.encode()
-		text, err = append(text, one...), errors.Join(err, encodeErr)
-	}
-	if err == nil {
-		err = writeFile(filepath.Join(to.Dir, logName), bytes.NewReader(text))
-	}
+	err = errors.Join(err, os.WriteFile(filepath.Join(to.Dir, logName), append(h.text, last...), 0o600))
 	if err != nil {
 		return fmt.Errorf("copy checkpoints: %w", err)
 	}
@@ -447,25 +390,6 @@ func Copy(from string, to Place, turns int) error {
 func (l *line) encode() ([]byte, error) {
 	text, err := json.Marshal(l)
 	return fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(text), text), err
-}
-
-func copyFile(from, to string) error {
-	in, err := os.OpenFile(from, os.O_RDONLY|openFlags, 0)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	return writeFile(to, in)
-}
-
-// writeFile writes and syncs a new file.
-func writeFile(path string, from io.Reader) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, from)
-	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // syncDir writes the entries of a folder to disk, where the system can do that.

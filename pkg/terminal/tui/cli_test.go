@@ -219,7 +219,7 @@ func TestChatPutsFilesBack(t *testing.T) {
 	s.Press("Enter")
 	s.Await(`(?s)put these files back\?.*^> take back the message and put the files back`)
 	s.Press("Enter")
-	s.Await(`(?s)taken back: touch mark\n  1 file put back\n.*^>\n`)
+	s.Await(`(?s)1 file put back\n.*taken back: touch mark\n.*^>\n`)
 	if _, err := os.Stat(filepath.Join(s.Dir, "mark")); !os.IsNotExist(err) {
 		t.Errorf("the file is still there: %v", err)
 	}

@@ -75,7 +75,7 @@ func (m *model) command(name, args string) tea.Cmd {
 	case "undo":
 		return m.undo(t)
 	case "fork":
-		return m.copy(t, "session", "fork")
+		return m.copy(t, name)
 	case "save":
 		return m.save(t, args)
 	case "compact":
@@ -347,7 +347,7 @@ type filesMsg struct {
 
 // undo takes back the last message. If there are files to put back, a person is asked.
 func (m *model) undo(t *talk) tea.Cmd {
-	only, id := m.copy(t, "session", "fork", "--undo"), t.session
+	only, id := m.copy(t, "undo"), t.session
 	if id == "" {
 		return only
 	}
@@ -365,21 +365,38 @@ func (m *model) undo(t *talk) tea.Cmd {
 
 func (m *model) askFiles(msg filesMsg) {
 	m.say(msg.text, nil)
-	m.show(&list{title: "put these files back? " + m.o.Keys.hint("close", "takes nothing back"), items: []item{
-		{text: "take back the message and put the files back", value: []string{"session", "fork", "--undo", "--files"}},
-		{text: "take back only the message", value: []string{"session", "fork", "--undo"}},
-	}, choose: func(i item) tea.Cmd { return m.copy(msg.talk, i.value.([]string)...) }})
+	files, only, id := "take back the message and put the files back", m.copy(msg.talk, "undo"), msg.talk.session
+	m.show(&list{title: "put these files back? " + m.o.Keys.hint("close", "takes nothing back"), items: []item{{text: files}, {text: "take back only the message"}}, choose: func(i item) tea.Cmd {
+		if i.text != files {
+			return only
+		}
+		return func() tea.Msg {
+			_, said, err := command(m.ctx, m.o, "session", "undo", "--yes", id)
+			if err != nil {
+				return saidMsg{err: err} // the next /undo takes back the message
+			}
+			msg := only()
+			if open, ok := msg.(openMsg); ok {
+				open.said = said + open.said
+				return open
+			}
+			return msg
+		}
+	}})
 }
 
-// copy continues the conversation in the copy of its session that a command makes, with --undo
-// without the last message.
-func (m *model) copy(t *talk, args ...string) tea.Cmd {
+// copy continues the conversation in a copy of its session, with undo without the last
+// message.
+func (m *model) copy(t *talk, name string) tea.Cmd {
 	if t.session == "" {
 		m.say("", errNoSession)
 		return nil
 	}
-	was, undo := t.session, len(args) > 2
-	args = append(slices.Clone(args), was)
+	was := t.session
+	args := []string{"session", "fork", was}
+	if name == "undo" {
+		args = []string{"session", "fork", "--undo", was}
+	}
 	slug := t.agent
 	return func() tea.Msg {
 		out, said, err := command(m.ctx, m.o, args...)
@@ -387,7 +404,7 @@ func (m *model) copy(t *talk, args ...string) tea.Cmd {
 			return saidMsg{err: err}
 		}
 		msg := openMsg{session: session{ID: strings.TrimSpace(string(out)), Agent: slug}, in: t, said: said + "  session " + was + " stays as it was"}
-		if !undo {
+		if name == "fork" {
 			msg.said = "  a copy: session " + msg.ID + "; " + was + " stays as it is"
 		}
 		if msg.ID != "" {

@@ -94,26 +94,26 @@ func (c *chat) undo(ctx context.Context, _ string) (string, error) {
 	}
 	f, err := sessions.OpenFiles(ctx, c.path, u.Turn, false)
 	if errors.Is(err, checkpoint.ErrNone) {
-		return c.takeBack(u, -1)
+		return c.takeBack(u, false)
 	}
 	if err != nil {
 		return "", err
 	}
 	if !f.Any() {
-		return c.takeBack(u, -1, f.Close())
+		return c.takeBack(u, false, f.Close())
 	}
 	c.answer = func(ctx context.Context, text string) (string, error) {
 		switch strings.ToLower(strings.TrimSpace(text)) {
 		case "y", "yes":
-			shown, done, err := f.Undo(ctx)
+			shown, _, err := f.Undo(ctx)
 			redo := "agents session undo --redo " + c.id()
 			if dir := c.Keep.Dir; dir != "" {
 				redo += " --session-dir " + program.ShellQuote(dir)
 			}
-			said, err := c.takeBack(u, done, err, f.Close())
+			said, err := c.takeBack(u, true, err, f.Close())
 			return shown + said + "  `" + redo + "` undoes that\n", err
 		case "n", "no":
-			return c.takeBack(u, -1, f.Close())
+			return c.takeBack(u, false, f.Close())
 		}
 		return "  nothing is taken back", f.Close()
 	}
@@ -121,7 +121,7 @@ func (c *chat) undo(ctx context.Context, _ string) (string, error) {
 }
 
 // takeBack takes back a message, unless there are errors.
-func (c *chat) takeBack(u *sessions.Prompt, files int, errs ...error) (string, error) {
+func (c *chat) takeBack(u *sessions.Prompt, files bool, errs ...error) (string, error) {
 	if err := errors.Join(errs...); err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
-	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/leaf/checkpoint"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
@@ -47,37 +48,18 @@ func OpenFiles(ctx context.Context, path string, turn int, redo bool) (f *Files,
 		}
 		return f, failure.NothingRan(err, hint)
 	}
-	if turn == 0 && !redo {
-		u, err := LastPrompt(session.Events(path))
-		if err != nil {
-			return f, failure.NothingRan(err, "")
-		}
-		turn = u.Turn
+	u, err := LastPrompt(session.Events(path))
+	if err != nil {
+		return f, failure.NothingRan(err, "")
 	}
-	if f.plan, err = f.store.Plan(turn); err == nil && !redo {
-		f.others, err = callsSince(session.Events(path), turn)
+	if redo {
+		turn = 0
+	} else {
+		turn = cmp.Or(turn, u.Turn)
+		f.others = u.since(turn)
 	}
+	f.plan, err = f.store.Plan(turn)
 	return f, err
-}
-
-// callsSince are the calls from a turn on that may have changed something.
-func callsSince(events Events, turn int) (calls []string, err error) {
-	root, turns, harmless := "", 0, effects{}
-	for e, err := range events {
-		if err != nil {
-			return nil, err
-		}
-		if root == "" {
-			root = e.Session
-		}
-		if e.Session == root && e.Kind == agent.EventAnswer {
-			turns = e.Turn
-		}
-		if call := harmless.of(&e); call != "" && turns >= turn {
-			calls = append(calls, call)
-		}
-	}
-	return calls, nil
 }
 
 // Any reports whether there is something to put back.
@@ -93,7 +75,7 @@ func (f *Files) Text() string {
 	if f.Any() {
 		text = listed("files in "+f.plan.Folder+":", items)
 	}
-	text += f.Stays()
+	text += stays(f.plan.Stays)
 	for _, note := range f.plan.Notes {
 		text += "  note: " + note + "\n"
 	}
@@ -122,20 +104,16 @@ func listed(title string, lines []string) string {
 
 func shownPath(path string) string { return termtext.Line(path, 1000, "…") }
 
-// Undo puts files back, done of them; text names those that changed in the meantime.
-func (f *Files) Undo(ctx context.Context) (text string, done int, err error) {
+// Undo puts the files back. The text names those that changed in the meantime; left is how many
+// stay as they are, with those that Text names.
+func (f *Files) Undo(ctx context.Context) (text string, left int, err error) {
 	list, err := f.store.Undo(ctx, f.plan)
 	if err != nil {
 		err = fmt.Errorf("undo: %w", err)
 	}
-	return stays(list), max(len(f.plan.Items)-len(list), 0), err
+	done := max(len(f.plan.Items)-len(list), 0)
+	return fmt.Sprintf("%s  %d %s put back\n", stays(list), done, program.Plural(done, "file")), len(list) + len(f.plan.Stays), err
 }
-
-// Stays names the files that cannot be put back, in one line each, and All is how many files
-// there are with them.
-func (f *Files) Stays() string { return stays(f.plan.Stays) }
-
-func (f *Files) All() int { return len(f.plan.Items) + len(f.plan.Stays) }
 
 // Close lets others use the session.
 func (f *Files) Close() error {
