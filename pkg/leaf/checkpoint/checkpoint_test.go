@@ -384,6 +384,26 @@ func TestTheProcessDiesInACall(t *testing.T) {
 	}
 }
 
+func TestTheProcessDiesInAnUndo(t *testing.T) {
+	w := newWorld(t)
+	w.write("f", "1")
+	w.write("g", "1")
+	w.call(1, func() {
+		w.write("f", "2")
+		w.write("g", "2")
+	})
+	if err := w.store.before(context.Background(), 0, true); err != nil {
+		t.Fatal(err)
+	}
+	w.write("f", "1")
+	w.store.Close()
+	w.open()
+	p := w.undo(1)
+	if w.text("f") != "1" || w.text("g") != "1" || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "during an undo") {
+		t.Errorf("f has %q, g %q, notes %q", w.text("f"), w.text("g"), p.Notes)
+	}
+}
+
 func TestADamagedLineDropsNoOther(t *testing.T) {
 	w := newWorld(t)
 	w.write("f", "1")

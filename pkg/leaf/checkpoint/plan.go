@@ -146,7 +146,9 @@ func (s *Store) Plan(turn int) (*Plan, error) {
 		case l.Folder != s.folder:
 			p.note("what calls changed in %s stays", l.Folder)
 		default:
-			if l.Late {
+			if l.Late && l.Undo {
+				p.note("the program ended during an undo: what changed until it was started again counts as changed by the undo")
+			} else if l.Late {
 				p.note("the program ended during a call of turn %d: what changed until it was started again counts as changed by the call", l.Turn)
 			}
 			collect(items, l.Changes)

@@ -85,22 +85,22 @@ func (r *restore) remove(i Item) error {
 	if err := r.unchanged(i, i.is); err != nil {
 		return err
 	}
-	delete(r.opened, i.Path)
-	return r.root.Remove(i.Path)
+	err := r.root.Remove(i.Path)
+	if err == nil {
+		delete(r.opened, i.Path)
+	}
+	return err
 }
 
 func (r *restore) create(i Item) error {
-	if dir := path.Dir(i.Path); dir != "." {
-		if info, err := r.root.Lstat(dir); err != nil || !info.IsDir() {
-			return fmt.Errorf("there is no folder %s", dir)
-		}
+	if dir := path.Dir(i.Path); !r.enter(i.Path) {
+		return fmt.Errorf("there is no folder %s", dir)
 	}
-	r.enter(i.Path)
 	now := i.is
 	if now != nil && now.Kind != i.was.Kind {
 		now = nil // remove has removed it
 	}
-	var content []byte
+	var content []byte // read before the comparison, since that takes time
 	var err error
 	if i.was.Kind == isFile && !sameContent(i.was, i.is) {
 		if content, err = r.content(i.was); err != nil {
@@ -145,17 +145,20 @@ func (r *restore) write(path string, content []byte, mode fs.FileMode) error {
 	return errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 }
 
-// enter makes the folder of a path writable until the end.
-func (r *restore) enter(p string) {
+// enter makes the folder of a path writable until the end. false means that there is none.
+func (r *restore) enter(p string) bool {
 	dir := path.Dir(p)
 	info, err := r.root.Lstat(dir)
-	if err != nil || !info.IsDir() || info.Mode().Perm()&0o300 == 0o300 {
-		return
+	if err != nil || !info.IsDir() {
+		return false
 	}
-	if _, ok := r.opened[dir]; !ok {
-		r.opened[dir] = info.Mode() & modeBits
+	if info.Mode().Perm()&0o300 != 0o300 {
+		if _, ok := r.opened[dir]; !ok {
+			r.opened[dir] = info.Mode() & modeBits
+		}
+		_ = r.root.Chmod(dir, info.Mode()&modeBits|0o700) // what needs it fails
 	}
-	_ = r.root.Chmod(dir, info.Mode()&modeBits|0o700) // what needs it fails
+	return true
 }
 
 // close gives folders their modes.
