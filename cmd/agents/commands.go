@@ -109,6 +109,7 @@ func table() []entry {
 			{name: "export", usage: "write a session to stdout for other programs", build: sessionExportCommand},
 			{name: "import", usage: "add a session that was exported, the folder of one, or one of agents-exe, and print its new id", build: sessionImportCommand},
 			{name: "fork", usage: "copy a session up to a turn, and print the id of the copy", build: sessionForkCommand},
+			{name: "undo", usage: "put back the files that calls of a session changed", build: sessionUndoCommand},
 			{name: "edit", usage: "write a changed session to stdout, for import", build: sessionEditCommand},
 			{name: "rm", usage: "remove sessions", build: sessionRmCommand},
 		}},

@@ -26,32 +26,33 @@ func sessionForkCommand(p *program.Env) *cli.Command {
 		},
 		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
 			s := sessions.Of(p, c)
-			events, err := s.Open(name)
+			path, err := s.Find(name)
 			if err != nil {
 				return err
 			}
+			events, turns := sessions.EventsOf(path), -1
 			if undo {
 				u, err := sessions.LastPrompt(events)
 				if err != nil {
 					return failure.NothingRan(err, "")
 				}
-				fmt.Fprint(p.Err, termtext.Clean(u.Text()))
+				fmt.Fprint(p.Err, termtext.Clean(u.Text(false)))
 				if u.Before == 0 {
 					return nil
 				}
-				events = u.Rest(events)
+				events, turns = u.Rest(events), u.Turn-1
 			}
 			if sub != "" {
 				id, err := sessions.SubAgent(events, sub)
 				if err != nil {
 					return err
 				}
-				events = session.Alone(events, id)
+				events, path = session.Alone(events, id), ""
 			}
 			if c.IsSet("at") {
-				events = session.UpTo(events, at)
+				events, turns = session.UpTo(events, at), at
 			}
-			return s.Keep(events)
+			return s.KeepCopy(events, path, turns)
 		}),
 	}
 }

@@ -49,6 +49,9 @@ type Agent struct {
 	// Rights decide about the calls of the agent and of all agents below it; nil
 	// permits all.
 	Rights Rights
+	// Checkpoints is the folder whose files are kept before calls with effects, so that what a
+	// session of the agent changed can be put back; "" keeps none.
+	Checkpoints string
 	// MaxTurns limits the turns of one run that call tools; 0 means 100. The
 	// model is asked once more after the last of them, for its answer.
 	MaxTurns int

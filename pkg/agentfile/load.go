@@ -359,6 +359,9 @@ func (l *loader) readAgent(path, slug string, above []*Node) *Node {
 		ContextTokens: s.ContextTokens, NoCompaction: s.Compaction != nil && !*s.Compaction,
 	}
 	ok = l.findWorkDir(n) && ok
+	if s.Checkpoints {
+		n.Agent.Checkpoints = cmp.Or(n.workDir, ".")
+	}
 	ok = l.rights(n) && ok
 	ok = l.shapes(n) && ok
 	ok = ok && l.model(n) // the model settings of a broken file may be incomplete

@@ -59,6 +59,7 @@ type Spec struct {
 	RequiredTools []string        `json:"requiredTools"`
 
 	Expected
+	Checkpoints     bool         `json:"checkpoints"`
 	Locked          bool         `json:"locked"`
 	Watch           bool         `json:"watch"`
 	Budget          agent.Budget `json:"budget"`

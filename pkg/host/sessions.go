@@ -2,10 +2,12 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/checkpoint"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/session"
@@ -110,6 +112,8 @@ type Kept struct {
 	Warn func(text string)
 	// Any permits every agent to continue the session, because it does not name a real one.
 	Any bool
+
+	keeper *checkpoint.Keeper // nil if no checkpoints are made
 }
 
 // An OtherAgentError reports that Agent cannot continue a session, because it belongs to agent
@@ -127,6 +131,12 @@ func (k *Kept) Attach(r *runner.Runner) error {
 		r.Journal = k.Wrap(k.Journal)
 	}
 	r.NewID = k.NewID
+	if folder := r.Agent.Checkpoints; folder != "" {
+		if k.keeper == nil {
+			k.keeper = &checkpoint.Keeper{Folder: folder, Place: func() checkpoint.Place { return session.CheckpointsOf(k.Path(), k.ID()) }}
+		}
+		r.Checkpoint = k.keeper.Before
+	}
 	if k.Past == nil {
 		return nil
 	}
@@ -143,7 +153,12 @@ func (k *Kept) Attach(r *runner.Runner) error {
 }
 
 // Close implements Session.
-func (k *Kept) Close(*agent.Session) error { return k.Journal.Close() }
+func (k *Kept) Close(*agent.Session) error {
+	if k.keeper == nil {
+		return k.Journal.Close()
+	}
+	return errors.Join(k.keeper.Close(), k.Journal.Close())
+}
 
 // endLeft ends processes that calls of the earlier run left running. If the process of that
 // run is alive, this session is a copy, and the processes still belong to the original.

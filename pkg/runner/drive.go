@@ -411,9 +411,12 @@ func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 			tool = r.accepting(tool, k)
 		}
 	}
+	ended := func() {}
+	defer func() { ended() }()
 	return r.tree.gate.Call(ctx, tool, inv, func(e agent.Event) error {
 		switch e.Kind {
 		case agent.EventCallStarted:
+			ended = r.checkpoint(ctx, &inv.Spec)
 			r.starting(inv, k)
 		case agent.EventCallEnded:
 			r.ending(inv)
@@ -423,6 +426,22 @@ func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 		}
 		return r.syncStart(ctx, e.Key, &inv.Spec)
 	})
+}
+
+// checkpoint makes a checkpoint before a call, if there are any; see Runner.Checkpoint.
+func (r *run) checkpoint(ctx context.Context, spec *agent.ToolSpec) (ended func()) {
+	t := r.tree
+	if t.checkpoint == nil || spec.Effects == agent.EffectsNone || spec.Agent != "" && spec.Channel == 0 {
+		return func() {}
+	}
+	t.mu.Lock()
+	turn := t.root.session.Turn
+	t.mu.Unlock()
+	ended, err := t.checkpoint(ctx, turn)
+	if err != nil && ctx.Err() == nil {
+		r.observe(agent.Event{Kind: agent.EventWarning, Text: "what this call changes is not kept: " + err.Error()})
+	}
+	return ended
 }
 
 // Progress implements agent.Host.

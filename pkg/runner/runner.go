@@ -75,6 +75,11 @@ type Runner struct {
 	// NoNotices drops what Invocation.Background has to say to the model, because the
 	// record has it.
 	NoNotices bool
+	// Checkpoint, if it is not nil, is called before each call of a tool that does not declare
+	// EffectsNone, at every depth, with the turn of the session; ended is called when the call
+	// has ended. The error becomes a warning. Calls of sub-agents count, and not those that
+	// they answer, except where they are other programs.
+	Checkpoint func(ctx context.Context, turn int) (ended func(), err error)
 	// Delegate, if it is not nil, has sub-agents run by other Runners: see StepCall. Those
 	// that a program calls (OnBehalf) run here.
 	Delegate func(ctx context.Context, d Delegation) error
@@ -238,7 +243,7 @@ func (r *Runner) root() *run {
 		if t.newID == nil {
 			t.newID = rand.Text
 		}
-		t.policy, t.caller, t.callers, t.delegate, t.reserveShared = r.Policy, r.caller, r.Callers, r.Delegate, r.Shared
+		t.policy, t.caller, t.callers, t.delegate, t.checkpoint, t.reserveShared = r.Policy, r.caller, r.Callers, r.Delegate, r.Checkpoint, r.Shared
 		t.rights, t.refused = r.leaseRights()
 		t.gate = Gate{Policy: t.decide, Ask: r.Ask, Reserve: t.reserver(r.Reserve), MaxProcesses: maxProcesses(r), Now: t.now, Commands: r.Journal != nil}
 		if r.Secrets != nil {
@@ -294,10 +299,11 @@ type tree struct {
 	root   *run
 	gate   Gate
 	policy agent.Policy
-	// delegate is Runner.Delegate.
-	delegate func(context.Context, Delegation) error
-	caller   caller         // answers questions for programs
-	callers  []*agent.Agent // Runner.Callers
+	// delegate is Runner.Delegate, and checkpoint Runner.Checkpoint.
+	delegate   func(context.Context, Delegation) error
+	checkpoint func(ctx context.Context, turn int) (ended func(), err error)
+	caller     caller         // answers questions for programs
+	callers    []*agent.Agent // Runner.Callers
 	// reserveShared is Runner.Shared; left is what remained after its last reservation.
 	reserveShared func(context.Context, agent.Event) (left, total agent.Budget, err error)
 	left          agent.Budget

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/checkpoint"
 	"github.com/agents-exe/agents/pkg/leaf/filelock"
 )
 
@@ -207,6 +208,18 @@ func Rename(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Eve
 	}
 }
 
+// CheckpointsOf returns where the checkpoints of the session at path, with an id, are: in its
+// folder, or beside its file. The files of sessions are never among what checkpoints keep.
+func CheckpointsOf(path, id string) checkpoint.Place {
+	if filepath.Base(path) == fileName {
+		path = filepath.Dir(path)
+	} else if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		dir := path + "." + checkpointsDir
+		return checkpoint.Place{Dir: dir, Session: id, Skip: []string{path, dir, path + signatureSuffix}}
+	}
+	return checkpoint.Place{Dir: filepath.Join(path, checkpointsDir), Session: id, Skip: []string{filepath.Dir(path), path}}
+}
+
 // Remove removes the session at path, a folder or a file. If path is a symbolic link,
 // it removes only the link. The error is an InUseError while a process has it open.
 func Remove(path string) error {
@@ -231,6 +244,9 @@ func Remove(path string) error {
 // remove removes the files of a session, and its folders if nothing else is in them.
 func remove(file string, dir blobs) error {
 	os.Remove(file + signatureSuffix) // there need not be one
+	if err := checkpoint.Remove(CheckpointsOf(file, "").Dir); err != nil {
+		return err
+	}
 	if dir == "" {
 		return os.Remove(file)
 	}

@@ -34,8 +34,9 @@ type Options struct {
 
 // The names in a session's folder.
 const (
-	fileName = "journal.jsonl"
-	blobsDir = "blobs"
+	fileName       = "journal.jsonl"
+	blobsDir       = "blobs"
+	checkpointsDir = "checkpoints"
 )
 
 // A Journal is a session on disk that is open for writing, an agent.Journal. It is

@@ -49,7 +49,7 @@ type Info struct {
 	// in UTC, as the time in an id is.
 	Started time.Time
 	Changed time.Time
-	// Size is that of the file and its blobs, in bytes.
+	// Size is that of the file, its blobs and its checkpoints, in bytes.
 	Size int64
 	// PID is the process that has an unfinished session open, 0 if there is none
 	// or it is not known.
@@ -228,6 +228,7 @@ func inspect(path string, locks func() lockList) (Info, error) {
 		i.ID = filepath.Base(filepath.Dir(in.path))
 		i.Size += in.blobs.size()
 	}
+	i.Size += blobs(CheckpointsOf(path, "").Dir).size()
 	named := i.ID
 	i.Err = i.read(in)
 	i.ID = cmp.Or(named, i.ID)
@@ -237,7 +238,7 @@ func inspect(path string, locks func() lockList) (Info, error) {
 	return i, i.Err
 }
 
-// size is the size of all blobs.
+// size is the size of all files in the folder.
 func (dir blobs) size() int64 {
 	var n int64
 	found, _ := os.ReadDir(string(dir)) // there need not be one

@@ -33,6 +33,7 @@ var rules = []rule{
 	{path: "docs"},
 	{path: "pkg/leaf/admission"},
 	{path: "pkg/leaf/cachefile"},
+	{path: "pkg/leaf/checkpoint"},
 	{path: "pkg/leaf/closest"},
 	{path: "pkg/leaf/filelock", modules: []string{"golang.org/x/sys"}},
 	{path: "pkg/leaf/filestate"},

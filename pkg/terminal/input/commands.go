@@ -32,7 +32,7 @@ func Commands() []Command {
 		{Name: "tools", About: "the tools of the agent", Editor: true},
 		{Name: "cost", About: "what the conversation has consumed", Editor: true},
 		{Name: "budget", Args: "AMOUNT=NUMBER", About: "limit each run that follows, as usd=1,seconds=600", Lone: true, Editor: true},
-		{Name: "undo", About: "take back the last message and what followed, in a copy of the session", Idle: true},
+		{Name: "undo", About: "take back the last message and what followed, in a copy of the session, and the files if you want", Idle: true},
 		{Name: "fork", About: "continue in a copy of the session", Idle: true},
 		{Name: "save", Args: "FILE", About: "write the conversation as Markdown"},
 		{Name: "compact", About: "shorten the conversation for the model", Editor: true},

@@ -198,6 +198,36 @@ func TestChatTakesBackAndCopies(t *testing.T) {
 	}
 }
 
+// What a call changed is put back with its message, if the person says so.
+func TestChatPutsFilesBack(t *testing.T) {
+	s := openChat(t, 100, 40, "sed -i 's/\"slug\": \"helper\",/&\"checkpoints\": true,/' agent.json; "+chatCommand, "XDG_STATE_HOME="+t.TempDir())
+	s.Await(`^── helper`)
+	s.tell("hello", `You said: hello`)
+	s.Type("touch mark")
+	s.Press("Enter")
+	s.Await(`^yes, no`)
+	s.tell("yes", `Done\.`)
+	s.Type("/undo")
+	s.Press("Enter")
+	s.Await(`(?s)put these files back\?.*^> take back the message and put the files back`)
+	s.Press("Escape")
+	s.Await(`(?s)remove +mark\n.*^>\n`)
+	if _, err := os.Stat(filepath.Join(s.Dir, "mark")); err != nil {
+		t.Errorf("the file is gone without an answer: %v", err)
+	}
+	s.Type("/undo")
+	s.Press("Enter")
+	s.Await(`(?s)put these files back\?.*^> take back the message and put the files back`)
+	s.Press("Enter")
+	s.Await(`(?s)1 file put back\n.*taken back: touch mark\n.*^>\n`)
+	if _, err := os.Stat(filepath.Join(s.Dir, "mark")); !os.IsNotExist(err) {
+		t.Errorf("the file is still there: %v", err)
+	}
+	s.say("/undo", `taken back: hello`)
+	s.Press("C-d")
+	s.Await(`^code 0`)
+}
+
 // A run outlives the interface, and the conversation is continued where it was.
 func TestChatAfterACrash(t *testing.T) {
 	s := openChat(t, 80, 30, `sh -c 'echo $$ >pid; exec agents cli --agent-file agent.json'; stty sane; echo crashed; agents cli --agent-file agent.json --continue; echo "code $?"`)

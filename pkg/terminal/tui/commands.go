@@ -72,7 +72,9 @@ func (m *model) command(name, args string) tea.Cmd {
 		m.say(t.costText(), nil)
 	case "budget":
 		m.say(t.setBudget(args))
-	case "undo", "fork":
+	case "undo":
+		return m.undo(t)
+	case "fork":
 		return m.copy(t, name)
 	case "save":
 		return m.save(t, args)
@@ -335,6 +337,52 @@ func (t *talk) compact() (string, error) {
 	}
 	t.shorten = true
 	return "  the conversation will be shortened before the next request", nil
+}
+
+// A filesMsg asks whether the files that are put back, says text, go along with an undo.
+type filesMsg struct {
+	talk *talk
+	text string
+}
+
+// undo takes back the last message. If there are files to put back, a person is asked.
+func (m *model) undo(t *talk) tea.Cmd {
+	only, id := m.copy(t, "undo"), t.session
+	if id == "" {
+		return only
+	}
+	return func() tea.Msg {
+		out, _, err := command(m.ctx, m.o, "session", "undo", "--dry-run", id)
+		if err != nil {
+			return saidMsg{err: err}
+		}
+		if len(out) == 0 {
+			return only()
+		}
+		return filesMsg{t, string(out)}
+	}
+}
+
+func (m *model) askFiles(msg filesMsg) {
+	m.say(msg.text, nil)
+	files, only, id := "take back the message and put the files back", m.copy(msg.talk, "undo"), msg.talk.session
+	m.show(&list{title: "put these files back? " + m.o.Keys.hint("close", "takes nothing back"), items: []item{{text: files}, {text: "take back only the message"}}, choose: func(i item) tea.Cmd {
+		if i.text != files {
+			return only
+		}
+		return func() tea.Msg {
+			_, said, err := command(m.ctx, m.o, "session", "undo", "--yes", id)
+			if err != nil {
+				return saidMsg{err: err} // the next /undo takes back the message
+			}
+			msg := only()
+			if open, ok := msg.(openMsg); ok {
+				open.said = said + open.said
+				return open
+			}
+			return msg
+		}
+	}})
 }
 
 // copy continues the conversation in a copy of its session, with undo without the last

@@ -196,6 +196,8 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		}
 	case saidMsg:
 		m.say(msg.text, msg.err)
+	case filesMsg:
+		m.askFiles(msg)
 	case modelMsg:
 		m.modelChosen(msg)
 	case jobMsg:

@@ -57,7 +57,9 @@ type chat struct {
 	turns  int
 	// outputs are those of commands, which go along with the next message.
 	outputs []string
-	shorten bool               // the conversation before the next request
+	shorten bool // the conversation before the next request
+	// answer, if it is not nil, gets the next line, which answers a question of a command.
+	answer  func(ctx context.Context, text string) (string, error)
 	total   agent.TotalUsage   // of the conversation since the chat began
 	last    error              // of the last run
 	running *run               // nil if no run of this conversation is in progress

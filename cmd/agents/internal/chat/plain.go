@@ -114,6 +114,14 @@ func readMessage(in *bufio.Reader) (string, error) {
 // line does what a line says. Only a person's line names files and commands of the shell:
 // what comes through a pipe may be somebody else's text.
 func (c *chat) line(ctx context.Context, text string, answer func(agent.Message) error) (leave bool, err error) {
+	if answer := c.answer; answer != nil {
+		c.answer = nil
+		shown, err := answer(ctx, text)
+		if shown != "" {
+			c.say("%s", shown)
+		}
+		return false, err
+	}
 	if name, rest, ok := input.Slash(text); ok {
 		if name == "quit" && rest == "" {
 			return true, nil

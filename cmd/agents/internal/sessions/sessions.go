@@ -8,12 +8,14 @@ import (
 	"io"
 	"iter"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/checkpoint"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/session/transcript"
 	"github.com/urfave/cli/v3"
@@ -212,17 +214,35 @@ func (s *Store) write() (string, error) {
 }
 
 // Keep writes events as a new session and prints its id.
-func (s *Store) Keep(events Events) error {
+func (s *Store) Keep(events Events) error { return s.KeepCopy(events, "", 0) }
+
+// KeepCopy is Keep for events of the session at path, whose checkpoints the copy gets; turns is
+// how many turns it has, negative for all.
+func (s *Store) KeepCopy(events Events, path string, turns int) error {
 	dir, err := s.write()
 	if err != nil {
 		return err
 	}
-	id := session.NewID()
-	if err := session.Copy(session.Create(dir, NewOptions()), session.Rename(events, id)); err != nil {
+	copied, err := Copy(dir, events, path, turns)
+	if err != nil {
 		return failure.NothingRan(fmt.Errorf("write the session: %w", err), "")
 	}
-	_, err = fmt.Fprintln(s.Out, id)
+	_, err = fmt.Fprintln(s.Out, filepath.Base(copied))
 	return err
+}
+
+// Copy writes events as a new session in dir, with the checkpoints of the session at path unless
+// that is "". See KeepCopy.
+func Copy(dir string, events Events, path string, turns int) (copied string, err error) {
+	id := session.NewID()
+	if err := session.Copy(session.Create(dir, NewOptions()), session.Rename(events, id)); err != nil {
+		return "", err
+	}
+	copied = filepath.Join(dir, id)
+	if path != "" {
+		err = checkpoint.Copy(session.CheckpointsOf(path, "").Dir, session.CheckpointsOf(copied, id), turns)
+	}
+	return copied, err
 }
 
 func BusyHint(err error) string {
