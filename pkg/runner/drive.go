@@ -75,8 +75,8 @@ func (r *run) do(ctx context.Context, prompt *agent.Message) (*agent.Outcome, er
 // while the model thinks.
 //
 //go:noinline
-func (r *run) insert(ctx context.Context, m agent.Message) error {
-	return r.emit(ctx, r.session.Inserted(m))
+func (r *run) insert(ctx context.Context, m agent.Message, key string) error {
+	return r.emit(ctx, r.session.Inserted(m, key))
 }
 
 // begin opens or resumes the run. Calls that an earlier run left open are
@@ -92,9 +92,12 @@ func (r *run) begin(ctx context.Context, prompt *agent.Message) error {
 		return err
 	}
 	if prompt == nil {
-		if err := r.emit(ctx, append([]agent.Event{r.resumed()}, r.contextEvents()...)...); err != nil || !r.compacts {
+		if err := r.emit(ctx, append([]agent.Event{r.resumed()}, r.contextEvents()...)...); err != nil {
 			return err
 		}
+	}
+	if err := r.relaunch(ctx); err != nil || prompt == nil && !r.compacts {
+		return err
 	}
 	for len(r.session.OpenCalls()) > 0 {
 		if err := r.perform(ctx, r.session.Next()); err != nil {
@@ -201,13 +204,15 @@ func (r *run) acceptable(ctx context.Context, answer string) (string, error) {
 // apply makes the events of step happen. The end of a run is on disk before it is
 // given away.
 func (r *run) apply(ctx context.Context, step agent.Step) error {
+	if n := len(step.Events); n > 0 && step.Events[n-1].Kind == agent.EventEnd {
+		r.background.settle(ctx, r.tree.leaves != nil)
+	}
 	if err := r.emit(ctx, step.Events...); err != nil {
 		return err
 	}
 	if r.end == nil {
 		return nil
 	}
-	r.background.end()
 	if r.up == nil {
 		if err := r.sync(ctx); err != nil {
 			return err
@@ -248,7 +253,7 @@ func (r *run) ask(ctx context.Context, step agent.Step) error {
 	}
 	if note := r.changedTools(step); note != "" {
 		r.warn(note)
-		return r.insert(ctx, agent.UserText("["+note+"]"))
+		return r.insert(ctx, agent.UserText("["+note+"]"), "")
 	}
 	if err := r.setUp(ctx, step); err != nil {
 		return err
@@ -386,11 +391,11 @@ func (r *run) callAll(ctx context.Context, step agent.Step) error {
 // call runs one call. Whatever goes wrong with the tool becomes the result.
 func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 	tool := r.tools.byName[r.tools.specs[agent.ToolIndex(r.tools.specs, c.Name)].Name]
-	k := &call{run: r}
+	k := r.invocation(c, tool.Spec())
 	inv := &k.inv
-	r.session.Invoke(inv, c, tool.Spec())
-	inv.Trace = r.tree.callTrace(r.tree.root.session.ID, inv.Key)
-	inv.Host, inv.Driver, inv.Level, inv.Context = r, k, r.tree.above+r.depth, r.tree.currentContext()
+	if inv.Spec.Background && r.tree.delegate == nil {
+		tool = agent.Wrap(tool, r.callLeft)
+	}
 	if inv.Spec.Channel > 0 {
 		ctx, k.stop = context.WithCancelCause(ctx)
 		defer k.stop(nil)
@@ -401,6 +406,15 @@ func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 		}
 		return r.syncStart(ctx, e.Key, &inv.Spec)
 	})
+}
+
+// invocation makes a call of the session ready for the gate.
+func (r *run) invocation(c agent.PendingCall, spec agent.ToolSpec) *call {
+	k := &call{run: r}
+	r.session.Invoke(&k.inv, c, spec)
+	k.inv.Trace = r.tree.callTrace(r.tree.root.session.ID, k.inv.Key)
+	k.inv.Host, k.inv.Driver, k.inv.Level, k.inv.Context = r, k, r.tree.above+r.depth, r.tree.currentContext()
+	return k
 }
 
 // Progress implements agent.Host.

@@ -75,6 +75,10 @@ type Runner struct {
 	// NoNotices drops what Invocation.Background has to say to the model, because the
 	// record has it.
 	NoNotices bool
+	// Leaves, if it is not nil, says whether a call of an agent that may work in the background
+	// returns a handle, because the record says so: see ToolSpec.Background. Calls for which it
+	// returns false, true wait for the answer, and a run waits for its agents before it ends.
+	Leaves func(inv *agent.Invocation) (leaves, known bool)
 	// Delegate, if it is not nil, has sub-agents run by other Runners: see StepCall. Those
 	// that a program calls (OnBehalf) run here.
 	Delegate func(ctx context.Context, d Delegation) error
@@ -208,7 +212,10 @@ func (r *Runner) Prompt(ctx context.Context, prompt agent.Message) error {
 // it before Step; Resume does the same.
 func (r *Runner) TakeUp(ctx context.Context) error {
 	root := r.root()
-	return root.emit(ctx, root.resumed())
+	if err := root.emit(ctx, root.resumed()); err != nil {
+		return err
+	}
+	return root.relaunch(ctx)
 }
 
 // Session is the conversation. It must not be used while Run, Resume or Step
@@ -223,7 +230,7 @@ func (r *Runner) root() *run {
 			lease: r.Lease, journal: r.Journal, watch: Redact(r.Secrets, r.Observe), panicked: r.Panicked, redact: RedactEvent(r.Secrets),
 			maxDepth: cmp.Or(r.MaxDepth, agent.DefaultMaxDepth), now: r.Now, newID: r.NewID,
 			above: len(r.Lease.Path), shared: r.Context, person: r.Person,
-			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]agent.Event{}, used: map[string]bool{}, inboxes: &r.inboxes, meanwhile: r.Meanwhile, noNotices: r.NoNotices,
+			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]agent.Event{}, used: map[string]bool{}, inboxes: &r.inboxes, meanwhile: r.Meanwhile, noNotices: r.NoNotices, leaves: r.Leaves,
 		}
 		if t.now == nil {
 			t.now = time.Now
@@ -314,6 +321,7 @@ type tree struct {
 	inboxes      *inboxes
 	meanwhile    func(session string, turn int) (agent.Directive, bool)
 	noNotices    bool
+	leaves       func(inv *agent.Invocation) (leaves, known bool) // Runner.Leaves
 
 	mu      sync.Mutex // held while an event takes effect
 	broken  error      // the journal failed; nothing may happen any more
@@ -331,6 +339,7 @@ type tree struct {
 	remotes   map[string]*remote
 	forwarded map[string][]agent.Event // of calls in progress, by Key
 	children  map[string]*child        // the same
+	leaving   map[string]*leftAgent    // agents that may work in the background, by the Key of their call
 	questions int                      // put so far
 }
 
@@ -372,6 +381,7 @@ func (r *run) happen(ctx context.Context, e agent.Event) error {
 		case agent.EventSession:
 			t.used[e.Session] = true
 			t.inboxes.add(e.Session, r.inbox)
+			t.begun(e.Parent, e.Session)
 		case agent.EventEnd:
 			t.unread(e)
 		}

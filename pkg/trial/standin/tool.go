@@ -42,7 +42,7 @@ const failed = "error: "
 // follow.
 func Result(r *agent.ToolResult) (agent.Result, error) {
 	if !r.Failed || len(r.Parts) == 0 {
-		return agent.Result{Parts: r.Parts, End: r.End, Task: r.Task, Toolgroups: r.Toolgroups}, nil
+		return agent.Result{Parts: r.Parts, End: r.End, Task: r.Task, Toolgroups: r.Toolgroups, Handle: r.Handle}, nil
 	}
 	text := strings.TrimPrefix(r.Parts[0].Text, failed)
 	rest := r.Parts[1:]
