@@ -13,6 +13,10 @@ import (
 // leaveAfter is how long a caller waits for an agent before the agent works in the background.
 const leaveAfter = 2 * time.Second
 
+// maxLeft is how many agents work in the background for one agent. Calls beyond that wait for
+// the answer.
+const maxLeft = 32
+
 // A leftAgent is the agent of a call that may go on in the background.
 type leftAgent struct {
 	handle, key, tool string
@@ -111,6 +115,10 @@ func (r *run) callLeft(ctx context.Context, inv *agent.Invocation, tool agent.To
 	if r.tree.leaves != nil {
 		soon, decided = r.tree.leaves(inv)
 	}
+	b := &r.background
+	if !decided && b.working() >= maxLeft {
+		decided = true
+	}
 	a := r.leave(ctx, inv, tool)
 	wait := ctx
 	if soon || !decided {
@@ -137,7 +145,6 @@ func (r *run) callLeft(ctx context.Context, inv *agent.Invocation, tool agent.To
 		a.stop(context.Cause(ctx))
 		<-a.done
 	}
-	b := &r.background
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a.ended && !soon {
@@ -201,9 +208,21 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall) {
 	b.finish(a, a.result, a.err)
 }
 
-// working is the message for a model that is about to end its run while agents work for it; it
+// working returns how many agents work in the background.
+func (b *background) working() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range b.agents {
+		if a.left && !a.ended {
+			n++
+		}
+	}
+	return n
+}
+
+// lastCall is the message for a model that is about to end its run while agents work for it; it
 // is said once of each agent.
-func (b *background) working() (agent.Directive, bool) {
+func (b *background) lastCall() (agent.Directive, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var open []string
