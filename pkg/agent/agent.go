@@ -220,6 +220,8 @@ type ToolSpec struct {
 	Channel int `json:"channel,omitempty"`
 	// Far says that this agent is on a server, and not a program of this machine.
 	Far bool `json:"-"`
+	// Background says that the call returns a handle soon, while the agent works on.
+	Background bool `json:"background,omitempty"`
 	// Effects is what the tool declares; empty means EffectsOnce.
 	Effects Effects `json:"effects,omitempty"`
 	// Locks are names that the tool declares; calls which share one take

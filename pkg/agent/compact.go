@@ -132,7 +132,7 @@ func (s *Session) allowed(limit, percent int) int {
 func (s *Session) compaction(list []Message, text string) Step {
 	return Step{Kind: StepApply, Events: []Event{s.event(Event{Kind: EventCompaction, Source: s.Source, Model: s.Model, Messages: list, Text: text,
 		Turn: s.Turn, RunTurns: s.RunTurns, Attempt: s.Attempt, Digest: s.Setup.Digest, Limits: &s.Limits,
-		Plan: s.Plan, Toolgroups: s.Toolgroups, Fallback: s.Fallback, Closing: s.Closing != "", Error: s.Closing})}}
+		Plan: s.Plan, Toolgroups: s.Toolgroups, Left: s.Left, Fallback: s.Fallback, Closing: s.Closing != "", Error: s.Closing})}}
 }
 
 // Shorten returns the step that shortens the conversation because a person asks for it,

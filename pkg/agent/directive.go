@@ -15,6 +15,8 @@ type Directive struct {
 	// Reason, and continues.
 	Stop   bool
 	Reason string
+	// Key is that of the call whose end in the background Message tells; only the runtime sets it.
+	Key string
 }
 
 // End returns the error with which a directive that stops an agent ends its run.

@@ -20,7 +20,8 @@ const (
 	// a run that its answer was not accepted has Attempt, the number of the
 	// answer that it asks for, Error, what was wrong, and Total, by the run
 	// before it. One with Closing asks for the answer because a budget is
-	// nearly spent: Error (which budget), Total.
+	// nearly spent: Error (which budget), Total. One with Input came during the run; with Key,
+	// it tells what came of a call that an agent has answered in the background.
 	EventMessage EventKind = "message"
 	// EventAnswer adds a model's message: Message, Finish, Usage, Millis, Fallback, and if
 	// other models were asked before it, Error (why they did not answer).
@@ -39,7 +40,7 @@ const (
 	EventFailure EventKind = "failure"
 	// EventCompaction replaces the conversation by a shorter one: Messages,
 	// Source, Model, Turn, RunTurns, Attempt (of the last message), Digest (of
-	// the setup), Limits, Plan, Toolgroups, Fallback, Closing with its Error, Total (by the run before it), Text (what was done),
+	// the setup), Limits, Plan, Toolgroups, Left, Fallback, Closing with its Error, Total (by the run before it), Text (what was done),
 	// and Message, Usage and Millis of the request that summed it up, if there
 	// was one, Context, and Input if a person asked for it.
 	EventCompaction EventKind = "compaction"
@@ -132,10 +133,12 @@ type Event struct {
 	Limits     *Limits     `json:"limits,omitempty"`
 	Plan       Plan        `json:"plan,omitempty"`
 	Toolgroups Toolgroups  `json:"toolgroups,omitempty"`
-	Decision   Decision    `json:"decision,omitempty"`
-	Opening    bool        `json:"opening,omitempty"`
-	TooLong    bool        `json:"too_long,omitempty"`
-	Summary    bool        `json:"summary,omitempty"`
+	// Left are the calls that agents answer in the background.
+	Left     []LeftCall `json:"left,omitempty"`
+	Decision Decision   `json:"decision,omitempty"`
+	Opening  bool       `json:"opening,omitempty"`
+	TooLong  bool       `json:"too_long,omitempty"`
+	Summary  bool       `json:"summary,omitempty"`
 	// Code is the error code of the server, or the HTTP status.
 	Code string `json:"code,omitempty"`
 	// Flavor is the kind of the model's server.

@@ -88,6 +88,8 @@ type Host interface {
 	Background(ctx context.Context, f func(ctx context.Context) (notice string))
 	State(key any, create func() any) any
 	AwaitNotice(ctx context.Context)
+	// Agents are those that work in the background for the agent that makes the call.
+	Agents() Background
 	SetContext(ctx context.Context, inv *Invocation, value json.RawMessage) error
 	SessionState() State
 	Consult(ctx context.Context, inv *Invocation) Verdict

@@ -85,6 +85,8 @@ type Result struct {
 	Task *Task `json:"task,omitempty"`
 	// Toolgroups are those that the call activates (true) or deactivates.
 	Toolgroups Toolgroups `json:"toolgroups,omitempty"`
+	// Handle names the agent that goes on with the call in the background.
+	Handle string `json:"handle,omitempty"`
 }
 
 // Toolgroups says which groups of tools are active in a session, or what a call changes.
@@ -97,10 +99,11 @@ type ToolResult struct {
 	Parts  []Part `json:"parts,omitempty"`
 	// Failed marks a result that describes a failure.
 	Failed bool `json:"failed,omitempty"`
-	// End, Task and Toolgroups are those of the Result.
+	// End, Task, Toolgroups and Handle are those of the Result.
 	End        Status     `json:"end,omitempty"`
 	Task       *Task      `json:"task,omitempty"`
 	Toolgroups Toolgroups `json:"toolgroups,omitempty"`
+	Handle     string     `json:"handle,omitempty"`
 }
 
 // Text is a text part.

@@ -61,6 +61,8 @@ type State struct {
 	Plan Plan `json:"plan,omitempty"`
 	// Toolgroups are those that results of calls have activated or deactivated.
 	Toolgroups Toolgroups `json:"toolgroups,omitempty"`
+	// Left are the calls that agents answer in the background.
+	Left []LeftCall `json:"left,omitempty"`
 	// Compacted says that the conversation was shortened since the last
 	// answer, and NoSummary that a summary failed since then.
 	Compacted bool `json:"compacted,omitempty"`
@@ -270,7 +272,7 @@ func (s *Session) apply(e Event) error {
 	case EventContext:
 		s.Context = e.Context
 	case EventEnd:
-		s.Running, s.Ended = false, e.Status
+		s.Running, s.Ended, s.Left = false, e.Status, nil
 	}
 	return nil
 }
@@ -294,6 +296,7 @@ func (s *Session) applyMessage(e Event) error {
 		return s.applyClosing(e)
 	}
 	s.Loop = Loop{}
+	s.told(e.Key)
 	s.add(*m)
 	if e.Opening || e.Input || m.Role == RoleAssistant {
 		return nil
@@ -385,7 +388,7 @@ func (s *Session) applyCompaction(e Event) {
 	s.State = State{
 		ID: s.ID, Agent: s.Agent, Source: s.Source, Model: s.Model, Parent: s.Parent, Depth: s.Depth,
 		Messages: append([]Message(nil), e.Messages...), Turn: e.Turn, RunTurns: runTurns, Running: true, Attempt: e.Attempt,
-		Limits: limits, Finish: FinishStop, Setup: Setup{Digest: e.Digest}, Plan: e.Plan, Toolgroups: e.Toolgroups, Compacted: true, NoSummary: s.NoSummary,
+		Limits: limits, Finish: FinishStop, Setup: Setup{Digest: e.Digest}, Plan: e.Plan, Toolgroups: e.Toolgroups, Left: e.Left, Compacted: true, NoSummary: s.NoSummary,
 		Context: e.Context, Fallback: e.Fallback,
 	}
 	if e.Closing {
@@ -435,6 +438,9 @@ func (s *Session) applyResult(e Event) error {
 		return fmt.Errorf("no call %s waits for it", e.CallID)
 	}
 	s.Calls[i] = CallState{callEnded, e.Result}
+	if e.Result.Handle != "" {
+		s.leave(i, &e)
+	}
 	s.open--
 	if s.open == 0 {
 		s.finishTurn()

@@ -40,10 +40,12 @@ func (s *Session) Prompted(prompt Message, limits Limits) Event {
 	return s.event(Event{Kind: EventMessage, Message: &prompt, Limits: &limits, Turn: s.Turn})
 }
 
-// Inserted adds a message that the user sent while the run is going on.
-func (s *Session) Inserted(m Message) Event {
+// Inserted adds a message that the user sent while the run is going on. With a key it is the
+// runtime that tells what came of the call with that key, which an agent has answered in the
+// background.
+func (s *Session) Inserted(m Message, key string) Event {
 	m.Role = RoleUser
-	return s.event(Event{Kind: EventMessage, Message: &m, Input: true})
+	return s.event(Event{Kind: EventMessage, Message: &m, Input: true, Key: key})
 }
 
 // Resumed takes up an unfinished run.
@@ -175,9 +177,9 @@ func (s *Session) CallEnded(c PendingCall, result Result, err error) Event {
 }
 
 func toolResult(c ToolCall, result Result, err error) *ToolResult {
-	out := &ToolResult{CallID: c.ID, Name: c.Name, Parts: result.Parts, End: result.End, Task: result.Task, Toolgroups: result.Toolgroups}
+	out := &ToolResult{CallID: c.ID, Name: c.Name, Parts: result.Parts, End: result.End, Task: result.Task, Toolgroups: result.Toolgroups, Handle: result.Handle}
 	if err != nil {
-		out.End, out.Task, out.Toolgroups = "", nil, nil
+		out.End, out.Task, out.Toolgroups, out.Handle = "", nil, nil, ""
 		text := strings.ToValidUTF8(err.Error(), "\uFFFD")
 		if _, ok := errors.AsType[*outcomeError](err); !ok {
 			text = "error: " + text

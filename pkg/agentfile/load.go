@@ -194,6 +194,7 @@ type Node struct {
 	step        *step.Program // its model; nil if that is another one
 	sources     []source
 	executables *executables // one of sources
+	background  []string     // slugs of sub-agents that its file says may work in the background
 
 	// Sources add to these when they are read,
 	readable []string // folders that its processes may read in any sandbox of its own

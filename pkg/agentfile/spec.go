@@ -38,6 +38,7 @@ type Spec struct {
 	MCPConfigs    []string         `json:"mcpConfigFiles"`
 	ExtraAgents   lazy[ExtraAgent] `json:"extraAgents"`
 	CompatNames   bool             `json:"compatNames"`
+	Background    bool             `json:"background"`
 
 	ToolProtocol  string   `json:"toolProtocol"`
 	ScriptMarkers []string `json:"scriptMarkers"`

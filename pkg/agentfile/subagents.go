@@ -25,6 +25,9 @@ type ExtraAgent struct {
 	RunnerShell *bool    `json:"runnerShell"`
 	Expected
 
+	// Background is agent.ToolSpec.Background.
+	Background bool `json:"background"`
+
 	// Contents are those of an agent with a tag.
 	Contents json.RawMessage `json:"contents"`
 }
@@ -32,6 +35,9 @@ type ExtraAgent struct {
 // extraAgents reads sub-agents that are elsewhere; they may form cycles.
 func (l *loader) extraAgents(n *Node) {
 	for i, extra := range n.File.Spec.ExtraAgents {
+		if extra.Background {
+			n.background = append(n.background, extra.name())
+		}
 		if isOther(extra.Tag) {
 			at := n.File.problem(LeftOut, CodeSchema, fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i), "")
 			l.other(n, extra.Tag, extra.Contents, false, at) // the schema knows the keys
@@ -87,6 +93,27 @@ func (l *loader) extraAgents(n *Node) {
 func (l *loader) expectOf(n *Node, i int, extra ExtraAgent) agent.Expect {
 	return l.expect(n, extra.Expected, n.File.problem(LeftOut, CodeSchema, fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i), ""))
 }
+
+// name returns the slug of the agent that e is.
+func (e *ExtraAgent) name() string {
+	var contents struct{ Slug string }
+	if e.Slug == "" && json.Unmarshal(e.Contents, &contents) == nil {
+		return contents.Slug
+	}
+	return e.Slug
+}
+
+// A backgroundTool is an agent that may work in the background.
+type backgroundTool struct{ agent.Tool }
+
+func (t backgroundTool) Spec() agent.ToolSpec {
+	spec := t.Tool.Spec()
+	spec.Background = true
+	spec.Description = strings.TrimSpace(spec.Description) + "\nWhat takes longer than two seconds goes on in the background: you get a handle, and the answer later."
+	return spec
+}
+
+func (t backgroundTool) Unwrap() any { return t.Tool }
 
 func (n *Node) helper(sub *Node) {
 	if !slices.Contains(n.Helpers, sub) {

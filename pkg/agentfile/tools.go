@@ -12,6 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/leaf/toolname"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/source/exectool"
+	"github.com/agents-exe/agents/pkg/source/toolbox/background"
 )
 
 func toolCache(cacheDir string) string { return filepath.Join(cacheDir, "tools") }
@@ -88,6 +89,11 @@ func (l *loader) equip(n *Node) {
 	for _, e := range experts {
 		add(e.Tool)
 	}
+	if slices.ContainsFunc(experts, func(e expert) bool { return e.Spec().Background }) {
+		for _, t := range background.Tools() {
+			add(t)
+		}
+	}
 	slices.SortStableFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	if kept := l.distinct(n, slices.Clone(tools)); !n.File.Spec.Watch { // else the run does it
 		tools = kept
@@ -152,6 +158,14 @@ func (l *loader) experts(n *Node, far []expert) []expert {
 	}
 	for _, h := range n.Helpers {
 		list = append(list, expert{&agent.Subagent{Name: toolname.Join(prefix, h.Agent.Slug), Agent: h.Agent, Source: h.File.Path, Compat: compat, Expect: n.expects[h]}, h.Agent.Slug})
+		if h.File.Spec.Background {
+			n.background = append(n.background, h.Agent.Slug)
+		}
+	}
+	for i := range list {
+		if slices.Contains(n.background, list[i].slug) {
+			list[i].Tool = backgroundTool{list[i].Tool}
+		}
 	}
 	slices.SortStableFunc(list, func(a, b expert) int {
 		return cmp.Or(strings.Compare(a.slug, b.slug), strings.Compare(a.Spec().Source, b.Spec().Source))

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -10,12 +11,39 @@ import (
 // background is what the calls of a run have started beyond their end, and what they keep.
 type background struct {
 	mu      sync.Mutex
-	cancel  context.CancelFunc // nil while nothing was started
+	cancel  context.CancelCauseFunc // nil while nothing was started
 	ctx     context.Context
 	tasks   sync.WaitGroup
-	notices []agent.Message
+	notices []agent.Directive
 	arrived chan struct{} // closed when there is a notice; nil while nothing waits for that
 	states  map[any]any
+
+	agents []*leftAgent    // in the order of their calls, until the model has their answers
+	told   map[string]bool // those of which the model knows that they still work at its end
+}
+
+// open returns the context of what runs in the background. b.mu is held.
+func (b *background) open(ctx context.Context) context.Context {
+	if b.cancel == nil {
+		b.ctx, b.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	}
+	return b.ctx
+}
+
+// arrive ends the waits for a notice. b.mu is held.
+func (b *background) arrive() {
+	if b.arrived != nil {
+		close(b.arrived)
+		b.arrived = nil
+	}
+}
+
+// next is closed when the next notice is there. b.mu is held.
+func (b *background) next() <-chan struct{} {
+	if b.arrived == nil {
+		b.arrived = make(chan struct{})
+	}
+	return b.arrived
 }
 
 // Background implements agent.Host.
@@ -23,21 +51,16 @@ func (r *run) Background(ctx context.Context, f func(ctx context.Context) (notic
 	b := &r.background
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.cancel == nil {
-		b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	}
-	inside, t := b.ctx, r.tree
+	inside, t := b.open(ctx), r.tree
 	b.tasks.Go(func() {
 		notice := ""
 		_ = t.guard(func() error { notice = f(inside); return nil }) // the run ends by itself
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if notice != "" && inside.Err() == nil {
-			b.notices = append(b.notices, agent.UserText(notice))
-			if b.arrived != nil {
-				close(b.arrived)
-				b.arrived = nil
-			}
+			m := agent.UserText(notice)
+			b.notices = append(b.notices, agent.Directive{Message: &m})
+			b.arrive()
 		}
 	})
 }
@@ -64,10 +87,7 @@ func (r *run) AwaitNotice(ctx context.Context) {
 		b.mu.Unlock()
 		return
 	}
-	if b.arrived == nil {
-		b.arrived = make(chan struct{})
-	}
-	arrived := b.arrived
+	arrived := b.next()
 	b.mu.Unlock()
 	select {
 	case <-arrived:
@@ -76,16 +96,42 @@ func (r *run) AwaitNotice(ctx context.Context) {
 }
 
 // notice takes the next message of what runs in the background, if the model is about to
-// be asked.
-func (b *background) notice(step agent.Step) (agent.Message, bool) {
+// be asked. Of agents it is also taken before the end, which it puts off.
+func (b *background) notice(step agent.Step) (agent.Directive, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if step.Kind != agent.StepModel || len(b.notices) == 0 {
-		return agent.Message{}, false
+	i := 0
+	if step.Kind != agent.StepModel {
+		i = slices.IndexFunc(b.notices, func(d agent.Directive) bool { return d.Key != "" })
 	}
-	m := b.notices[0]
-	b.notices = b.notices[1:]
-	return m, true
+	if i < 0 || i >= len(b.notices) {
+		return agent.Directive{}, false
+	}
+	d := b.notices[i]
+	b.notices = slices.Delete(b.notices, i, i+1)
+	if d.Key != "" {
+		b.forget(d.Key)
+	}
+	return d, true
+}
+
+var errCallerEnded = &agent.EndError{Status: agent.StatusInterrupted, Text: "its caller has ended"}
+
+// settle ends what runs in the background before the end of the run is recorded; with wait,
+// agents end by themselves before that.
+func (b *background) settle(ctx context.Context, wait bool) {
+	b.mu.Lock()
+	list := slices.Clone(b.agents)
+	b.mu.Unlock()
+	for _, a := range list {
+		if wait {
+			select {
+			case <-a.done:
+			case <-ctx.Done():
+			}
+		}
+	}
+	b.end()
 }
 
 // end ends what runs in the background and waits for it. The next run has nothing of it.
@@ -94,10 +140,10 @@ func (b *background) end() {
 	cancel := b.cancel
 	b.mu.Unlock()
 	if cancel != nil {
-		cancel()
+		cancel(errCallerEnded)
 		b.tasks.Wait()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.cancel, b.notices, b.states = nil, nil, nil
+	b.cancel, b.notices, b.states, b.agents, b.told = nil, nil, nil, nil, nil
 }

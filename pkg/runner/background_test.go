@@ -50,8 +50,13 @@ func TestNoticesWaitForTheModel(t *testing.T) {
 		b := &r.background
 		next := func(kind agent.StepKind, want string) {
 			t.Helper()
-			if m, ok := b.notice(agent.Step{Kind: kind}); ok != (want != "") || m.Text() != want {
-				t.Errorf("the notice is %q (%t), want %q", m.Text(), ok, want)
+			text := ""
+			d, ok := b.notice(agent.Step{Kind: kind})
+			if ok {
+				text = d.Message.Text()
+			}
+			if ok != (want != "") || text != want {
+				t.Errorf("the notice is %q (%t), want %q", text, ok, want)
 			}
 		}
 		var awaited atomic.Int32

@@ -149,15 +149,20 @@ func (c *Channel) Direct(d agent.Directive) {
 // directed takes the next message or order if the run is about to ask the model, or to
 // end. Messages about background commands come first.
 func (r *run) directed(step agent.Step) (agent.Directive, bool) {
-	for m, ok := r.background.notice(step); ok; m, ok = r.background.notice(step) {
-		if !r.tree.noNotices {
-			notice := m // m itself would be on the heap, in every turn
-			return agent.Directive{Message: &notice}, true
+	ends := step.Kind == agent.StepAccept ||
+		step.Kind == agent.StepApply && step.Err == nil && len(step.Events) == 1 && step.Events[0].Kind == agent.EventEnd
+	if step.Kind != agent.StepModel && !ends {
+		return agent.Directive{}, false
+	}
+	for d, ok := r.background.notice(step); ok; d, ok = r.background.notice(step) {
+		if !r.tree.noNotices && (d.Key == "" || r.tree.leaves == nil) {
+			return d, true
 		}
 	}
-	ends := step.Kind == agent.StepApply && step.Err == nil && len(step.Events) == 1 && step.Events[0].Kind == agent.EventEnd
-	if step.Kind != agent.StepModel && step.Kind != agent.StepAccept && !ends {
-		return agent.Directive{}, false
+	if ends && r.session.Closing == "" && r.tree.leaves == nil {
+		if d, ok := r.background.lastCall(); ok {
+			return d, true
+		}
 	}
 	if f := r.tree.meanwhile; f != nil {
 		if d, ok := f(r.session.ID, r.session.Turn+1); ok {
@@ -226,7 +231,7 @@ func (r *Runner) Compact(ctx context.Context) (*agent.Outcome, error) {
 
 func (r *run) follow(ctx context.Context, d agent.Directive) error {
 	if d.Message != nil {
-		if err := r.insert(ctx, *d.Message); err != nil {
+		if err := r.insert(ctx, *d.Message, d.Key); err != nil {
 			return err
 		}
 	}

@@ -78,8 +78,8 @@ func (r *run) do(ctx context.Context, prompt *agent.Message) (*agent.Outcome, er
 // while the model thinks.
 //
 //go:noinline
-func (r *run) insert(ctx context.Context, m agent.Message) error {
-	return r.emit(ctx, r.session.Inserted(m))
+func (r *run) insert(ctx context.Context, m agent.Message, key string) error {
+	return r.emit(ctx, r.session.Inserted(m, key))
 }
 
 // begin opens or resumes the run. Calls that an earlier run left open are
@@ -95,9 +95,12 @@ func (r *run) begin(ctx context.Context, prompt *agent.Message) error {
 		return err
 	}
 	if prompt == nil {
-		if err := r.emit(ctx, append([]agent.Event{r.resumed()}, r.contextEvents()...)...); err != nil || !r.compacts {
+		if err := r.emit(ctx, append([]agent.Event{r.resumed()}, r.contextEvents()...)...); err != nil {
 			return err
 		}
+	}
+	if err := r.relaunch(ctx); err != nil || prompt == nil && !r.compacts {
+		return err
 	}
 	for len(r.session.OpenCalls()) > 0 {
 		if err := r.perform(ctx, r.session.Next()); err != nil {
@@ -209,6 +212,7 @@ func (r *run) acceptable(ctx context.Context, answer string) (string, error) {
 // given away.
 func (r *run) apply(ctx context.Context, step agent.Step) error {
 	if n := len(step.Events); n > 0 && step.Events[n-1].Kind == agent.EventEnd {
+		r.background.settle(ctx, r.tree.leaves != nil)
 		r.lookAtOwn()
 	}
 	if err := r.emit(ctx, step.Events...); err != nil {
@@ -217,7 +221,6 @@ func (r *run) apply(ctx context.Context, step agent.Step) error {
 	if r.end == nil {
 		return nil
 	}
-	r.background.end()
 	if r.up == nil {
 		if err := r.sync(ctx); err != nil {
 			return err
@@ -258,7 +261,7 @@ func (r *run) ask(ctx context.Context, step agent.Step) error {
 	}
 	if note := r.changedTools(step); note != "" {
 		r.warn(note)
-		return r.insert(ctx, agent.UserText("["+note+"]"))
+		return r.insert(ctx, agent.UserText("["+note+"]"), "")
 	}
 	if err := r.setUp(ctx, step); err != nil {
 		return err
@@ -396,11 +399,8 @@ func (r *run) callAll(ctx context.Context, step agent.Step) error {
 // call runs one call. Whatever goes wrong with the tool becomes the result.
 func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 	tool := r.tools.byName[r.tools.specs[agent.ToolIndex(r.tools.specs, c.Name)].Name]
-	k := &call{run: r}
+	k := r.invocation(c, tool.Spec())
 	inv := &k.inv
-	r.session.Invoke(inv, c, tool.Spec())
-	inv.Trace = r.tree.callTrace(r.tree.root.session.ID, inv.Key)
-	inv.Host, inv.Driver, inv.Level, inv.Context = r, k, r.tree.above+r.depth, r.tree.currentContext()
 	if inv.Spec.Channel > 0 {
 		ctx, k.stop = context.WithCancelCause(ctx)
 		defer k.stop(nil)
@@ -410,6 +410,9 @@ func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 		if inv.Accepts = len(k.expect.Accept) > 0; inv.Accepts {
 			tool = r.accepting(tool, k)
 		}
+	}
+	if inv.Spec.Background && r.tree.delegate == nil {
+		tool = agent.Wrap(tool, r.callLeft)
 	}
 	ended := func() {}
 	defer func() { ended() }()
@@ -442,6 +445,15 @@ func (r *run) checkpoint(ctx context.Context, spec *agent.ToolSpec) (ended func(
 		r.observe(agent.Event{Kind: agent.EventWarning, Text: "what this call changes is not kept: " + err.Error()})
 	}
 	return ended
+}
+
+// invocation makes a call of the session ready for the gate.
+func (r *run) invocation(c agent.PendingCall, spec agent.ToolSpec) *call {
+	k := &call{run: r}
+	r.session.Invoke(&k.inv, c, spec)
+	k.inv.Trace = r.tree.callTrace(r.tree.root.session.ID, k.inv.Key)
+	k.inv.Host, k.inv.Driver, k.inv.Level, k.inv.Context = r, k, r.tree.above+r.depth, r.tree.currentContext()
+	return k
 }
 
 // Progress implements agent.Host.

@@ -294,7 +294,13 @@ func (t *tree) keep(inv *agent.Invocation, e agent.Event) {
 	case agent.EventCompaction:
 		t.forwarded[inv.Key] = unreplaced(t.forwarded[inv.Key], &e)
 	case agent.EventCallEnded:
-		t.forget(inv, e.Key)
+		if e.Result.Handle == "" {
+			t.forget(inv, e.Key)
+		}
+	case agent.EventMessage:
+		if e.Key != "" { // what came of a call in the background
+			t.forget(inv, e.Key)
+		}
 	}
 	t.forwarded[inv.Key] = append(t.forwarded[inv.Key], e)
 }
@@ -361,6 +367,7 @@ func (r *run) remote(inv *agent.Invocation, e *agent.Event) (*remote, error) {
 	}
 	t.remotes[e.Session] = n
 	r.directBelow(inv, n, e.Session)
+	t.begun(e.Parent, e.Session)
 	return n, nil
 }
 

@@ -28,6 +28,15 @@ func (r *run) resume(ctx context.Context, prompt agent.Message) (*agent.Outcome,
 // endedBefore returns the end of a call whose agent ended in an earlier process, in this
 // one or in another: only the result was not recorded. ok is false for other calls.
 func (r *run) endedBefore(ctx context.Context, c agent.PendingCall) (e agent.Event, ok bool) {
+	result, err, ok := r.endOf(ctx, c)
+	if !ok {
+		return agent.Event{}, false
+	}
+	return r.session.CallEnded(c, result, err), true
+}
+
+// endOf returns what came of such a call.
+func (r *run) endOf(ctx context.Context, c agent.PendingCall) (result agent.Result, err error, ok bool) {
 	t := r.tree
 	t.mu.Lock()
 	p := t.pending[c.Key]
@@ -37,7 +46,7 @@ func (r *run) endedBefore(ctx context.Context, c agent.PendingCall) (e agent.Eve
 	}
 	t.mu.Unlock()
 	if !ok {
-		return agent.Event{}, false
+		return agent.Result{}, nil, false
 	}
 	s := p.Session
 	out := &agent.Outcome{Status: s.Ended, Agent: s.Agent, Reason: s.Closing}
@@ -47,7 +56,6 @@ func (r *run) endedBefore(ctx context.Context, c agent.PendingCall) (e agent.Eve
 			out.Answer = cmp.Or(p.Events[n-1].Text, out.Answer)
 		}
 	}
-	var err error
 	if s.Ended != agent.StatusOK && s.Ended != agent.StatusPartial {
 		why := fmt.Sprintf("it had ended without an answer (%s)", s.Ended)
 		if n := len(p.Events); n > 0 {
@@ -58,6 +66,6 @@ func (r *run) endedBefore(ctx context.Context, c agent.PendingCall) (e agent.Eve
 	if err = cmp.Or(err, r.collectEnded(ctx, c, p)); err != nil && agent.StatusOf(err) != s.Ended {
 		out.Answer = ""
 	}
-	result, err := t.gate.limit(agent.AnswerOf(out, err))
-	return r.session.CallEnded(c, result, err), true
+	result, err = t.gate.limit(agent.AnswerOf(out, err))
+	return result, err, true
 }

@@ -83,7 +83,7 @@ func (b *Rebuilder) noteRoot(e *agent.Event) {
 
 // ended drops the events of agents whose call has ended: nobody resumes them.
 func (b *Rebuilder) ended(e *agent.Event) {
-	if e.Kind == agent.EventCallEnded {
+	if e.Kind == agent.EventCallEnded && e.Result != nil && e.Result.Handle == "" || e.Kind == agent.EventMessage && e.Key != "" {
 		for _, n := range b.byCall[e.Key] {
 			n.Events = nil
 		}
@@ -155,10 +155,17 @@ func (b *Rebuilder) open(s *agent.Session, pending map[string]PendingSession, st
 		if c.Started {
 			*started = append(*started, c.Key)
 		}
-		for _, n := range b.byCall[c.Key] {
-			pending[c.Key] = n.PendingSession
-			b.open(n.Session, pending, started)
-		}
+		b.below(c.Key, pending, started)
+	}
+	for _, l := range s.Left {
+		b.below(l.Key, pending, started)
+	}
+}
+
+func (b *Rebuilder) below(key string, pending map[string]PendingSession, started *[]string) {
+	for _, n := range b.byCall[key] {
+		pending[key] = n.PendingSession
+		b.open(n.Session, pending, started)
 	}
 }
 

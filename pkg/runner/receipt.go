@@ -182,8 +182,8 @@ func (r *run) ending(inv *agent.Invocation) {
 	c.files = files
 }
 
-// addReceipt adds the receipt to the event that ends a call of an agent, or the run of the root.
-// The text of the result has it too. t.mu is held.
+// addReceipt adds the receipt to the event that ends a call of an agent, tells the end of one in
+// the background, or ends the run of the root. The text for the model has it too. t.mu is held.
 func (r *run) addReceipt(e *agent.Event) {
 	t := r.tree
 	if e.Kind == agent.EventEnd {
@@ -194,9 +194,24 @@ func (r *run) addReceipt(e *agent.Event) {
 		}
 		return
 	}
+	if e.Result != nil && e.Result.Handle != "" {
+		return // the agent works on
+	}
 	c := t.collecting[e.Key]
 	delete(t.collecting, e.Key)
-	if c == nil || e.Result == nil || c.facts.Began().IsZero() {
+	if c == nil || c.facts.Began().IsZero() {
+		return
+	}
+	if m := e.Message; m != nil {
+		e.Receipt = t.receipt(c.facts, c, e)
+		if text := e.Receipt.Text(c.expect.Receipt, m.Text()); text != "" {
+			told := *m
+			told.Parts = append(slices.Clone(m.Parts), agent.Text(text))
+			e.Message = &told
+		}
+		return
+	}
+	if e.Result == nil {
 		return
 	}
 	e.Receipt = t.receipt(c.facts, c, e)

@@ -80,6 +80,10 @@ type Runner struct {
 	// has ended. The error becomes a warning. Calls of sub-agents count, and not those that
 	// they answer, except where they are other programs.
 	Checkpoint func(ctx context.Context, turn int) (ended func(), err error)
+	// Leaves, if it is not nil, says whether a call of an agent that may work in the background
+	// returns a handle, because the record says so: see ToolSpec.Background. Calls for which it
+	// returns false, true wait for the answer, and a run waits for its agents before it ends.
+	Leaves func(inv *agent.Invocation) (leaves, known bool)
 	// Delegate, if it is not nil, has sub-agents run by other Runners: see StepCall. Those
 	// that a program calls (OnBehalf) run here.
 	Delegate func(ctx context.Context, d Delegation) error
@@ -220,7 +224,10 @@ func (r *Runner) Prompt(ctx context.Context, prompt agent.Message) error {
 // it before Step; Resume does the same.
 func (r *Runner) TakeUp(ctx context.Context) error {
 	root := r.root()
-	return root.emit(ctx, root.resumed())
+	if err := root.emit(ctx, root.resumed()); err != nil {
+		return err
+	}
+	return root.relaunch(ctx)
 }
 
 // Session is the conversation. It must not be used while Run, Resume or Step
@@ -235,7 +242,7 @@ func (r *Runner) root() *run {
 			lease: r.Lease, journal: r.Journal, watch: Redact(r.Secrets, r.Observe), panicked: r.Panicked, redact: RedactEvent(r.Secrets),
 			maxDepth: cmp.Or(r.MaxDepth, agent.DefaultMaxDepth), now: r.Now, newID: r.NewID,
 			above: len(r.Lease.Path), shared: r.Context, person: r.Person,
-			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]agent.Event{}, used: map[string]bool{}, inboxes: &r.inboxes, meanwhile: r.Meanwhile, noNotices: r.NoNotices,
+			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]agent.Event{}, used: map[string]bool{}, inboxes: &r.inboxes, meanwhile: r.Meanwhile, noNotices: r.NoNotices, leaves: r.Leaves,
 		}
 		if t.now == nil {
 			t.now = time.Now
@@ -331,6 +338,7 @@ type tree struct {
 	inboxes      *inboxes
 	meanwhile    func(session string, turn int) (agent.Directive, bool)
 	noNotices    bool
+	leaves       func(inv *agent.Invocation) (leaves, known bool) // Runner.Leaves
 
 	mu      sync.Mutex // held while an event takes effect
 	broken  error      // the journal failed; nothing may happen any more
@@ -354,8 +362,9 @@ type tree struct {
 	own        *collector
 	changing   map[string]changer
 	skip       []string
-	stepped    bool // other processes do parts of the run, perhaps elsewhere
-	questions  int  // put so far
+	stepped    bool                  // other processes do parts of the run, perhaps elsewhere
+	leaving    map[string]*leftAgent // agents that may work in the background, by the Key of their call
+	questions  int                   // put so far
 }
 
 // emit makes events happen, one behind the other: journal, then session, then
@@ -379,7 +388,7 @@ func (r *run) happen(ctx context.Context, e agent.Event) error {
 	}
 	r.fill(&e)
 	if e.Kind.Lasting() {
-		if e.Kind == agent.EventCallEnded || e.Kind == agent.EventEnd {
+		if e.Kind == agent.EventCallEnded || e.Kind == agent.EventEnd || e.Kind == agent.EventMessage && e.Key != "" {
 			r.addReceipt(&e)
 		}
 		if t.redact != nil {
@@ -399,6 +408,7 @@ func (r *run) happen(ctx context.Context, e agent.Event) error {
 		case agent.EventSession:
 			t.used[e.Session] = true
 			t.inboxes.add(e.Session, r.inbox)
+			t.begun(e.Parent, e.Session)
 		case agent.EventEnd:
 			t.unread(e)
 		}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -149,12 +150,14 @@ type firstPass struct {
 	scanner
 	compaction int64 // the last one
 	counted    int64 // the last event with the usage of the run so far
+	// left are the answers with calls that agents answer in the background, by Key.
+	left map[string]int64
 }
 
 func runFirstPass(r io.ReaderAt, size int64, path string, named bool) (*firstPass, error) {
 	s := &firstPass{scanner: *newScanner(r, size, path, named), compaction: -1, counted: -1}
 	for {
-		_, at, h, err := s.next()
+		line, at, h, err := s.next()
 		if err == io.EOF {
 			return s, nil
 		}
@@ -170,7 +173,43 @@ func runFirstPass(r io.ReaderAt, size int64, path string, named bool) (*firstPas
 		case agent.EventMessage, agent.EventEnd:
 			s.counted = at
 		}
+		if err := s.background(line, h); err != nil {
+			return s, s.damage(at, s.line, err)
+		}
 	}
+}
+
+// background notes the agents that a line of the root session leaves in the background, and
+// those of which it tells the end.
+func (s *firstPass) background(line []byte, h head) error {
+	switch {
+	case h.is(agent.EventEnd):
+		s.left = nil
+	case h.is(agent.EventCallEnded) && bytes.Contains(line, []byte(`"handle":`)), h.is(agent.EventMessage) && len(s.left) > 0:
+		var e agent.Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return err
+		}
+		delete(s.left, e.Key)
+		if e.Result == nil || e.Result.Handle == "" {
+			break
+		}
+		if s.left == nil {
+			s.left = map[string]int64{}
+		}
+		s.left[e.Key] = s.answer
+	}
+	return nil
+}
+
+// nested returns the offset behind which the events of sub-agents are needed: that of the
+// last answer, or of the first with a call that is answered in the background.
+func (s *firstPass) nested() int64 {
+	from := s.answer
+	for _, at := range s.left {
+		from = min(from, at)
+	}
+	return from
 }
 
 // needs reports whether a line must be decoded to rebuild the session.
@@ -180,7 +219,7 @@ func (s *firstPass) needs(at int64, h head) bool {
 	}
 	if string(h.session) != s.root {
 		// Unfinished sub-agents answer calls of the last answer.
-		return at > s.answer || at > s.counted
+		return at > s.nested() || at > s.counted
 	}
 	return !h.is(agent.EventCallStarted) || at > s.answer || at > s.counted
 }
@@ -188,7 +227,11 @@ func (s *firstPass) needs(at int64, h head) bool {
 // past rebuilds the sessions from the journal.
 func (s *firstPass) past(dir blobs) (*Past, error) {
 	var rebuilt runner.Rebuilder
-	for in := newLines(s.r, max(s.compaction, 0), s.good); ; {
+	from := max(s.compaction, 0)
+	if len(s.left) > 0 && s.nested() < from { // rare: agents that began before the conversation was shortened
+		from = 0
+	}
+	for in := newLines(s.r, from, s.good); ; {
 		line, at, err := in.next()
 		if err == io.EOF {
 			break
@@ -218,7 +261,7 @@ func (s *firstPass) past(dir blobs) (*Past, error) {
 // apply applies the event at an offset. Of what is in front of the last event that
 // has the usage so far, nothing counts.
 func (s *firstPass) apply(r *runner.Rebuilder, e agent.Event, at int64) error {
-	if e.Session != s.root && at < s.answer && e.Kind != agent.EventContext {
+	if e.Session != s.root && at < s.nested() && e.Kind != agent.EventContext {
 		if at >= s.counted {
 			r.Count(e)
 		}

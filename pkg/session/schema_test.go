@@ -70,7 +70,7 @@ func TestTheSchemaKnowsEveryMember(t *testing.T) {
 	maps.Copy(defs, s.Defs)
 	for def, v := range map[string]any{
 		"": agent.Event{}, "message": agent.Message{}, "part": agent.Part{}, "call": agent.ToolCall{}, "result": agent.ToolResult{},
-		"usage": agent.Usage{}, "toolUsage": agent.ToolUsage{}, "spent": agent.TotalUsage{}, "limits": agent.Limits{}, "spec": agent.ToolSpec{},
+		"usage": agent.Usage{}, "toolUsage": agent.ToolUsage{}, "spent": agent.TotalUsage{}, "limits": agent.Limits{}, "spec": agent.ToolSpec{}, "left": agent.LeftCall{},
 	} {
 		var want []string
 		for field := range reflect.TypeOf(v).Fields() {

@@ -218,6 +218,17 @@ func (j *joiner) keep(g *group) {
 			}
 			j.count(&e, old)
 		}
+		if e.Session == g.root { // agents in the background are not continued
+			e.Left = nil
+			if e.Kind == agent.EventMessage {
+				e.Key = ""
+			}
+			if e.Result != nil && e.Result.Handle != "" {
+				result := *e.Result
+				result.Handle = ""
+				e.Result = &result
+			}
+		}
 		if old > 0 {
 			e.Key, e.Parent = ofTurn(e.Key, g.root, j.n), ofTurn(e.Parent, g.root, j.n)
 		}

@@ -3,6 +3,7 @@ package transcript
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,7 +70,7 @@ type Conversation struct {
 func Turns(events iter.Seq2[agent.Event, error]) iter.Seq2[*Turn, error] {
 	return func(yield func(*Turn, error) bool) {
 		n := 0
-		for g, err := range groups(events) {
+		for g, err := range gathered(groups(events)) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -122,6 +123,72 @@ func groups(events iter.Seq2[agent.Event, error]) iter.Seq2[*group, error] {
 			yield(&group{root, kept}, nil)
 		}
 	}
+}
+
+// gathered gives each group the events of agents that answer its calls in the background: they
+// happen during later turns. Until the last of these agents has ended, groups are held back.
+func gathered(list iter.Seq2[*group, error]) iter.Seq2[*group, error] {
+	return func(yield func(*group, error) bool) {
+		var held []*group
+		b := background{of: map[string]*group{}, open: map[string]bool{}}
+		flush := func() bool {
+			for _, g := range held {
+				if !yield(g, nil) {
+					return false
+				}
+			}
+			held = nil
+			return true
+		}
+		for g, err := range list {
+			if err != nil {
+				if flush() {
+					yield(nil, err)
+				}
+				return
+			}
+			held = append(held, g)
+			g.events = slices.DeleteFunc(g.events, func(e agent.Event) bool { return b.moves(g, &e) })
+			if len(b.open) == 0 && !flush() {
+				return
+			}
+		}
+		flush()
+	}
+}
+
+// background is where the sessions of sub-agents belong, and the calls that agents answer in
+// the background, by Key.
+type background struct {
+	of   map[string]*group
+	open map[string]bool
+}
+
+// moves moves an event of g to an earlier group if it belongs there.
+func (b *background) moves(g *group, e *agent.Event) bool {
+	if e.Session == g.root {
+		switch {
+		case e.Kind == agent.EventEnd:
+			clear(b.open)
+		case e.Kind == agent.EventMessage:
+			delete(b.open, e.Key)
+		case e.Result != nil && e.Result.Handle != "":
+			b.open[e.Key] = true
+		}
+		return false
+	}
+	to := b.of[e.Session]
+	if to == nil {
+		if to = b.of[agent.CallSession(e.Parent)]; to == nil {
+			to = g
+		}
+		b.of[e.Session] = to
+	}
+	if to == g {
+		return false
+	}
+	to.events = append(to.events, *e)
+	return true
 }
 
 // leads reports whether an event belongs to the answer after it.

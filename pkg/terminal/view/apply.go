@@ -47,6 +47,7 @@ func (t *Tree) Apply(e agent.Event) *Node {
 		n.notice(&e, "the conversation was shortened: "+flat(e.Text, maxNote, "…"))
 	case agent.EventEnd:
 		t.end(n, &e)
+		t.endLeft(n, &e)
 	default:
 		return nil
 	}
@@ -260,6 +261,10 @@ func (t *Tree) addCall(n *Node, e *agent.Event) *Call {
 }
 
 func (t *Tree) callEnded(c *Call, e *agent.Event) {
+	if e.Result != nil && e.Result.Handle != "" && c.Agent != nil && !c.Agent.State().Ended() {
+		c.left = true // its end is that of the agent
+		return
+	}
 	n := c.Node
 	n.running--
 	t.ended++
@@ -327,6 +332,19 @@ func (t *Tree) end(n *Node, e *agent.Event) {
 	}
 	n.Reason = firstLine(e.Error, maxNote, "…")
 	n.add(&Entry{Kind: EntryEnd, Text: words(string(e.Status), e.Error), Done: true}, e)
+}
+
+// endLeft ends the call of an agent that worked in the background.
+func (t *Tree) endLeft(n *Node, e *agent.Event) {
+	c := n.Call
+	if c == nil || !c.left {
+		return
+	}
+	result := &agent.ToolResult{Parts: []agent.Part{agent.Text(e.Text)}}
+	if e.Error != "" {
+		result.Failed, result.Parts = true, []agent.Part{agent.Text(e.Error)}
+	}
+	t.callEnded(c, &agent.Event{Key: c.Key, Time: e.Time, Millis: e.Time.Sub(c.Started).Milliseconds(), Result: result})
 }
 
 func (t *Tree) over(n *Node, s State, at time.Time) {

@@ -83,7 +83,8 @@ type Call struct {
 	short string // the arguments
 	label string // tool and arguments
 	entry *Entry
-	order int // among the calls of the tree that ended
+	order int  // among the calls of the tree that ended
+	left  bool // it has a result, and the agent works on in the background
 }
 
 // An Entry is a step of a conversation.

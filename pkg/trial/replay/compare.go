@@ -20,6 +20,9 @@ func sameMessage(a, b agent.Message) bool {
 }
 
 func withoutReceipts(m agent.Message) agent.Message {
+	if m.Role == agent.RoleUser { // with the answer of an agent in the background
+		m.Parts = agent.WithoutReceipts(m.Parts)
+	}
 	if m.Role == agent.RoleTool {
 		m.Results = slices.Clone(m.Results)
 		for i := range m.Results {

@@ -155,6 +155,9 @@ func (p *Player) prepare(r *runner.Runner, root *agent.Agent, shared json.RawMes
 		return p.reserve(ctx, n, reserve)
 	}
 	r.Meanwhile, r.NoNotices = p.meanwhile, p.LiveTools
+	if !p.LiveModel && p.LiveFrom == 0 {
+		r.Leaves = p.leaves
+	}
 	r.Observe = func(e agent.Event) {
 		p.observe(&e)
 		if observe != nil {

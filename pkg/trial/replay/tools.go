@@ -147,6 +147,15 @@ func (p *Player) recorded(inv *agent.Invocation) *call {
 	return nil
 }
 
+// leaves is runner.Runner.Leaves.
+func (p *Player) leaves(inv *agent.Invocation) (leaves, known bool) {
+	c := p.recorded(inv)
+	if c == nil || c.result == nil {
+		return false, false
+	}
+	return c.result.Handle != "", true
+}
+
 // take finds the recorded call that inv is; otherwise the error is a *Miss.
 func (p *Player) take(inv *agent.Invocation) (*call, error) {
 	if p.LiveModel {

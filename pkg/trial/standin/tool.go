@@ -43,7 +43,7 @@ const failed = "error: "
 func Result(r *agent.ToolResult) (agent.Result, error) {
 	parts := agent.WithoutReceipts(r.Parts)
 	if !r.Failed || len(parts) == 0 {
-		return agent.Result{Parts: parts, End: r.End, Task: r.Task, Toolgroups: r.Toolgroups}, nil
+		return agent.Result{Parts: parts, End: r.End, Task: r.Task, Toolgroups: r.Toolgroups, Handle: r.Handle}, nil
 	}
 	text := strings.TrimPrefix(parts[0].Text, failed)
 	rest := parts[1:]

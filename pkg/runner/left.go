@@ -1,0 +1,369 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/agent"
+)
+
+// leaveAfter is how long a caller waits for an agent before the agent works in the background.
+const leaveAfter = 2 * time.Second
+
+// maxLeft is how many agents work in the background for one agent. Calls beyond that wait for
+// the answer.
+const maxLeft = 32
+
+// A leftAgent is the agent of a call that may go on in the background.
+type leftAgent struct {
+	handle, key, tool string
+	stop              context.CancelCauseFunc
+	began, done       chan struct{} // closed when its session has begun, and when it has ended
+
+	session string // guarded by tree.mu
+
+	// These are guarded by background.mu.
+	left   bool // its caller has the handle
+	ended  bool
+	result agent.Result
+	err    error
+}
+
+// handleOf names a call for the model: by its agent and its place in the conversation.
+func handleOf(inv *agent.Invocation) string {
+	name := strings.TrimPrefix(strings.TrimPrefix(inv.Spec.Name, agent.ExpertPrefix+"_"), agent.CompatPrefix+"_")
+	return fmt.Sprintf("%s-%d-%d", name, inv.Turn, inv.N)
+}
+
+// leave starts the agent of a call in the background.
+func (r *run) leave(ctx context.Context, inv *agent.Invocation, tool agent.Tool) *leftAgent {
+	a := &leftAgent{handle: handleOf(inv), key: inv.Key, tool: inv.Spec.Name, began: make(chan struct{}), done: make(chan struct{})}
+	t, b := r.tree, &r.background
+	t.mu.Lock()
+	if t.leaving == nil {
+		t.leaving = map[string]*leftAgent{}
+	}
+	t.leaving[inv.Key] = a
+	if p := t.pending[inv.Key]; p.Session != nil && p.Session.ID != "" {
+		t.begun(inv.Key, p.Session.ID)
+	}
+	t.mu.Unlock()
+	deadline, limited := ctx.Deadline()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	inside := b.open(ctx)
+	cancel := context.CancelFunc(func() {})
+	if limited {
+		inside, cancel = context.WithDeadline(inside, deadline)
+	}
+	inside, a.stop = context.WithCancelCause(inside)
+	if c := callOf(inv); c != nil {
+		c.stop = a.stop // a person ends the agent, and not the call that is over
+	}
+	b.agents = append(b.agents, a)
+	b.tasks.Go(func() {
+		defer cancel()
+		defer a.stop(nil)
+		var result agent.Result
+		err := fmt.Errorf("%w: the program failed", agent.ErrUnknownOutcome) // in case of a panic
+		_ = t.guard(func() error { result, err = tool.Call(inside, inv); return nil })
+		result, err = t.gate.limit(result, err)
+		r.ending(inv)
+		b.finish(a, result, err)
+		t.mu.Lock()
+		delete(t.leaving, inv.Key)
+		t.mu.Unlock()
+	})
+	return a
+}
+
+// begun notes the session that answers a call, for messages to an agent in the background. t.mu
+// is held.
+func (t *tree) begun(key, session string) {
+	if a := t.leaving[key]; a != nil && a.session == "" {
+		a.session = session
+		close(a.began)
+	}
+}
+
+// finish notes the end of an agent, and tells the model of it if its caller has left it.
+func (b *background) finish(a *leftAgent, result agent.Result, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a.result, a.err, a.ended = result, err, true
+	if a.left {
+		b.tell(a)
+	}
+	close(a.done)
+}
+
+// tell adds the end of an agent to the messages for the model. b.mu is held.
+func (b *background) tell(a *leftAgent) {
+	var inv agent.Invocation
+	parts := inv.Ended(a.result, a.err).Result.Parts
+	m := agent.Message{Role: agent.RoleUser, Parts: append([]agent.Part{agent.Text("[agent " + a.handle + " has ended]\n")}, parts...)}
+	b.notices = append(b.notices, agent.Directive{Message: &m, Key: a.key})
+	b.arrive()
+}
+
+// callLeft is the call of an agent that may go on in the background: its result is that of the
+// agent, or soon a handle.
+func (r *run) callLeft(ctx context.Context, inv *agent.Invocation, tool agent.Tool) (agent.Result, error) {
+	soon, decided := false, false
+	if r.tree.leaves != nil {
+		soon, decided = r.tree.leaves(inv)
+	}
+	b := &r.background
+	if !decided && b.working() >= maxLeft {
+		decided = true
+	}
+	a := r.leave(ctx, inv, tool)
+	wait := ctx
+	if soon || !decided {
+		after := leaveAfter
+		if soon {
+			after = 0
+		}
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(ctx, after)
+		defer cancel()
+	}
+	select {
+	case <-a.done:
+	case <-wait.Done():
+		if inv.Spec.IsAgent() { // its session must have begun: whoever reads the events expects it
+			select {
+			case <-a.done:
+			case <-a.began:
+			case <-ctx.Done():
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		a.stop(context.Cause(ctx))
+		<-a.done
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a.ended && !soon {
+		b.forget(a.key)
+		return a.result, a.err
+	}
+	a.left = true
+	return agent.Result{Handle: a.handle, Parts: []agent.Part{agent.Text(fmt.Sprintf(
+		"The agent works in the background as %s. You are told when it has ended. agent_wait waits for that, agent_send sends it a message, agent_stop ends it.", a.handle))}}, nil
+}
+
+// forget drops an agent whose answer the model has. b.mu is held.
+func (b *background) forget(key string) {
+	b.agents = slices.DeleteFunc(b.agents, func(a *leftAgent) bool { return a.key == key })
+}
+
+// relaunch continues what agents did in the background when the process ended.
+func (r *run) relaunch(ctx context.Context) error {
+	if len(r.session.Left) == 0 || r.compacts || r.tree.delegate != nil {
+		return nil
+	}
+	if err := r.refreshTools(ctx); err != nil {
+		return err
+	}
+	for _, l := range r.session.Left {
+		r.takeUp(ctx, l)
+	}
+	return nil
+}
+
+func (r *run) takeUp(ctx context.Context, l agent.LeftCall) {
+	t, b := r.tree, &r.background
+	c := agent.PendingCall{ToolCall: l.Call, N: l.N, Key: l.Key, Started: true}
+	a := &leftAgent{handle: l.Handle, key: l.Key, tool: l.Call.Name, left: true, began: make(chan struct{}), done: make(chan struct{}), stop: func(error) {}}
+	i := agent.ToolIndex(r.tools.specs, l.Call.Name)
+	t.mu.Lock()
+	p := t.pending[l.Key]
+	t.mu.Unlock()
+	switch {
+	case p.Session == nil:
+		a.err = fmt.Errorf("it was not continued: %w", agent.ErrUnknownOutcome)
+	case p.Session.Ended != "":
+		a.result, a.err, _ = r.endOf(ctx, c)
+	case i < 0:
+		a.err = fmt.Errorf("it was not continued: there is no tool %s any more", l.Call.Name)
+	default:
+		tool := r.tools.byName[r.tools.specs[i].Name]
+		k := r.invocation(c, tool.Spec())
+		inv := &k.inv
+		inv.Turn = l.Turn
+		expect := expects(tool)
+		t.mu.Lock()
+		t.collect(l.Key, expect)
+		t.mu.Unlock()
+		if inv.Accepts = len(expect.Accept) > 0; inv.Accepts {
+			k.expect = expect
+			tool = r.accepting(tool, k)
+		}
+		a = r.leave(ctx, inv, tool)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if a.left = true; a.ended {
+			b.tell(a)
+		}
+		return
+	}
+	b.mu.Lock()
+	b.agents = append(b.agents, a)
+	b.mu.Unlock()
+	b.finish(a, a.result, a.err)
+}
+
+// working returns how many agents work in the background.
+func (b *background) working() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range b.agents {
+		if a.left && !a.ended {
+			n++
+		}
+	}
+	return n
+}
+
+// lastCall is the message for a model that is about to end its run while agents work for it; it
+// is said once of each agent.
+func (b *background) lastCall() (agent.Directive, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var open []string
+	news := false
+	for _, a := range b.agents {
+		if a.left && !a.ended {
+			open = append(open, a.handle)
+			news = news || !b.told[a.handle]
+		}
+	}
+	if !news {
+		return agent.Directive{}, false
+	}
+	if b.told == nil {
+		b.told = map[string]bool{}
+	}
+	for _, handle := range open {
+		b.told[handle] = true
+	}
+	m := agent.UserText(fmt.Sprintf("[still at work for you: %s. Wait for them with agent_wait. If you answer again without that, they are ended.]", strings.Join(open, ", ")))
+	return agent.Directive{Message: &m}, true
+}
+
+// Agents implements agent.Host.
+func (r *run) Agents() agent.Background { return agents{r} }
+
+// agents are those that work in the background for a run.
+type agents struct{ r *run }
+
+// List implements agent.Background.
+func (s agents) List() []agent.BackgroundAgent {
+	b := &s.r.background
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var list []agent.BackgroundAgent
+	for _, a := range b.agents {
+		if a.left {
+			list = append(list, agent.BackgroundAgent{Handle: a.handle, Tool: a.tool, Ended: a.ended})
+		}
+	}
+	return list
+}
+
+// find returns the agent with a handle.
+func (s agents) find(handle string) (*leftAgent, error) {
+	b := &s.r.background
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var known []string
+	for _, a := range b.agents {
+		if a.left && a.handle == handle {
+			return a, nil
+		}
+		if a.left {
+			known = append(known, a.handle)
+		}
+	}
+	if len(known) == 0 {
+		return nil, fmt.Errorf("there is no agent %.100q: none works in the background, and of those that have ended you have been told", handle)
+	}
+	return nil, fmt.Errorf("there is no agent %.100q; there are: %s", handle, strings.Join(known, ", "))
+}
+
+// Await implements agent.Background.
+func (s agents) Await(ctx context.Context, handles []string) (ended []string, err error) {
+	var list []*leftAgent
+	if len(handles) == 0 {
+		for _, a := range s.List() {
+			handles = append(handles, a.Handle)
+		}
+	}
+	for _, h := range handles {
+		a, err := s.find(h)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, a)
+	}
+	for {
+		b := &s.r.background
+		b.mu.Lock()
+		for _, a := range list {
+			if a.ended {
+				ended = append(ended, a.handle)
+			}
+		}
+		next := b.next()
+		b.mu.Unlock()
+		if len(ended) > 0 || len(list) == 0 {
+			return ended, nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return nil, nil
+		}
+	}
+}
+
+// Send implements agent.Background.
+func (s agents) Send(handle, text string) error {
+	a, err := s.find(handle)
+	if err != nil {
+		return err
+	}
+	t := s.r.tree
+	t.mu.Lock()
+	session := a.session
+	t.mu.Unlock()
+	m := agent.UserText(text)
+	if session == "" || !t.inboxes.send(agent.Directive{Session: session, Message: &m}) {
+		return fmt.Errorf("agent %s has ended, or cannot read messages", handle)
+	}
+	return nil
+}
+
+// Stop implements agent.Background.
+func (s agents) Stop(ctx context.Context, handle, reason string) error {
+	a, err := s.find(handle)
+	if err != nil {
+		return err
+	}
+	text := "its caller stopped it"
+	if reason != "" {
+		text = fmt.Sprintf("%s: %.500s", text, reason)
+	}
+	a.stop(&agent.EndError{Status: agent.StatusInterrupted, Text: text})
+	select {
+	case <-a.done:
+		return nil
+	case <-ctx.Done():
+		return agent.ContextError(ctx)
+	}
+}
