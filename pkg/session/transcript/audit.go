@@ -142,7 +142,7 @@ func (t *Trail) receipt(e *agent.Event) {
 	if e.Kind == agent.EventEnd {
 		key = ""
 	}
-	if e.Kind == agent.EventCallEnded {
+	if e.Kind == agent.EventCallEnded && (e.Result == nil || e.Result.Handle == "") || e.Kind == agent.EventMessage && key != "" { // the end of a call, or of an agent in the background
 		t.compare(e, key)
 		delete(t.facts, key)
 	}
