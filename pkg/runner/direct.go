@@ -152,7 +152,7 @@ func (r *run) directed(step agent.Step) (agent.Directive, bool) {
 	for m, ok := r.background.notice(step); ok; m, ok = r.background.notice(step) {
 		if !r.tree.noNotices {
 			notice := m // m itself would be on the heap, in every turn
-			return agent.Directive{Message: &notice}, true
+			return agent.Directive{Message: &notice, Notice: true}, true
 		}
 	}
 	ends := step.Kind == agent.StepApply && step.Err == nil && len(step.Events) == 1 && step.Events[0].Kind == agent.EventEnd
@@ -226,7 +226,7 @@ func (r *Runner) Compact(ctx context.Context) (*agent.Outcome, error) {
 
 func (r *run) follow(ctx context.Context, d agent.Directive) error {
 	if d.Message != nil {
-		if err := r.insert(ctx, *d.Message); err != nil {
+		if err := r.insert(ctx, *d.Message, d.Notice); err != nil {
 			return err
 		}
 	}

@@ -75,7 +75,17 @@ func (r *run) do(ctx context.Context, prompt *agent.Message) (*agent.Outcome, er
 // while the model thinks.
 //
 //go:noinline
-func (r *run) insert(ctx context.Context, m agent.Message) error {
+func (r *run) insert(ctx context.Context, m agent.Message, notice bool) error {
+	if !notice {
+		events, denied := r.hookPrompt(ctx, &m, r.session.ID, false)
+		if err := r.emit(ctx, events...); err != nil {
+			return err
+		}
+		if denied != nil {
+			r.warn("a message is not sent to the model: " + denied.Error())
+			return nil
+		}
+	}
 	return r.emit(ctx, r.session.Inserted(m))
 }
 
@@ -127,10 +137,20 @@ func (r *run) resumed() agent.Event {
 // prompt adds a user message, and opens the session if it is new.
 func (r *run) prompt(ctx context.Context, prompt agent.Message) error {
 	var events []agent.Event
-	if r.session.ID == "" {
-		events = r.session.Opened(r.agent, r.tree.newID(), r.parent, r.depth)
+	id, begins := r.session.ID, r.session.ID == ""
+	if begins {
+		id = r.tree.newID()
+		events = r.session.Opened(r.agent, id, r.parent, r.depth)
+	}
+	hooks, denied := r.hookPrompt(ctx, &prompt, id, begins)
+	if denied != nil {
+		if begins { // there is no conversation without a prompt
+			return denied
+		}
+		return cmp.Or(r.emit(ctx, hooks...), denied)
 	}
 	events = append(events, r.contextEvents()...)
+	events = append(events, hooks...)
 	return r.emit(ctx, append(events, r.traced(r.session.Prompted(prompt, r.limits())))...)
 }
 
@@ -201,6 +221,11 @@ func (r *run) acceptable(ctx context.Context, answer string) (string, error) {
 // apply makes the events of step happen. The end of a run is on disk before it is
 // given away.
 func (r *run) apply(ctx context.Context, step agent.Step) error {
+	if n := len(step.Events); n > 0 && step.Events[n-1].Kind == agent.EventEnd {
+		if err := r.hookEnd(ctx, step.Events[n-1]); err != nil {
+			return err
+		}
+	}
 	if err := r.emit(ctx, step.Events...); err != nil {
 		return err
 	}
@@ -248,7 +273,7 @@ func (r *run) ask(ctx context.Context, step agent.Step) error {
 	}
 	if note := r.changedTools(step); note != "" {
 		r.warn(note)
-		return r.insert(ctx, agent.UserText("["+note+"]"))
+		return r.insert(ctx, agent.UserText("["+note+"]"), true)
 	}
 	if err := r.setUp(ctx, step); err != nil {
 		return err

@@ -332,6 +332,7 @@ type tree struct {
 	forwarded map[string][]agent.Event // of calls in progress, by Key
 	children  map[string]*child        // the same
 	questions int                      // put so far
+	failures  map[string]bool          // of hooks, of which a warning was shown
 }
 
 // emit makes events happen, one behind the other: journal, then session, then
