@@ -229,18 +229,20 @@ func (r *run) hookAfterCall(ctx context.Context, inv *agent.Invocation, c *call,
 // adds to the prompt what they say, and returns the events about it. denied is why the prompt
 // is not sent.
 func (r *run) hookPrompt(ctx context.Context, prompt *agent.Message, session string, begins bool) (events []agent.Event, denied error) {
-	moments := []string{agent.HookSessionStart, agent.HookBeforePrompt}
-	for _, moment := range moments {
+	text := prompt.Text()
+	for _, moment := range [...]string{agent.HookSessionStart, agent.HookBeforePrompt} {
 		if r.behalf || moment == agent.HookSessionStart && !begins || !r.hasHooks(moment) {
 			continue
 		}
 		c := agent.HookCall{Hook: moment, Session: session, Agent: r.agent.Slug, Path: r.path()}
 		if moment == agent.HookBeforePrompt {
-			c.Prompt = prompt.Text()
+			c.Prompt = text
 		}
 		a := r.runHooks(ctx, session, c)
 		var did func(*agent.Event)
 		switch {
+		case a.Deny != "" && ctx.Err() != nil:
+			return events, agent.ContextError(ctx)
 		case a.Deny != "":
 			denied = fmt.Errorf("%w: %s", agent.ErrRefused, a.Reason(a.Deny))
 			did = func(e *agent.Event) { e.Decision, e.Text = agent.Deny, a.Deny }
