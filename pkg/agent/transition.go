@@ -171,7 +171,7 @@ func (s *Session) CallEnded(c PendingCall, result Result, err error) Event {
 }
 
 func toolResult(c ToolCall, result Result, err error) *ToolResult {
-	out := &ToolResult{CallID: c.ID, Name: c.Name, Parts: result.Parts, End: result.End, Task: result.Task, Toolgroups: result.Toolgroups}
+	out := &ToolResult{CallID: c.ID, Name: c.Name, Parts: result.Parts, End: result.End, Task: result.Task, Toolgroups: result.Toolgroups, Workspace: result.Workspace}
 	if err != nil {
 		out.End, out.Task, out.Toolgroups = "", nil, nil
 		text := strings.ToValidUTF8(err.Error(), "\uFFFD")

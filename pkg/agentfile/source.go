@@ -126,6 +126,7 @@ func (l *loader) build(ctx context.Context) {
 		l.equip(n)
 		l.sandboxNames(n)
 	}
+	l.markWorkplaces()
 	l.protect()
 }
 

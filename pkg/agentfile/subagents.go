@@ -18,6 +18,10 @@ type ExtraAgent struct {
 	Slug string `json:"slug"`
 	Path string `json:"path"`
 
+	// These replace those of the agent's file.
+	Workspace string   `json:"workspace"`
+	Bring     []string `json:"bring"`
+
 	// These are as in a Toolbox.
 	Runner      []string `json:"runner"`
 	RunnerID    []string `json:"runnerId"`
@@ -37,6 +41,10 @@ func (l *loader) extraAgents(n *Node) {
 		}
 		if len(extra.Runner) > 0 && extra.Path == "" {
 			l.report(n.File.problem(LeftOut, CodePath, fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i), "an agent with a runner needs the key path: its agent file where the runner executes it"))
+			continue
+		}
+		if extra.Workspace != "" && len(extra.Runner) > 0 {
+			l.report(n.File.problem(LeftOut, CodePath, fmt.Sprintf("%s/%d/workspace", n.File.at("extraAgents"), i), "an agent with a runner works where that runs it, and has no workspace"))
 			continue
 		}
 		if len(extra.Runner) > 0 {
@@ -72,6 +80,12 @@ func (l *loader) extraAgents(n *Node) {
 			continue
 		}
 		n.helper(sub)
+		if extra.Workspace != "" {
+			if n.workspaces == nil {
+				n.workspaces = map[*Node][]string{}
+			}
+			n.workspaces[sub] = append([]string{}, extra.Bring...)
+		}
 	}
 }
 

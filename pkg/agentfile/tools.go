@@ -145,7 +145,8 @@ func (l *loader) experts(n *Node, far []expert) []expert {
 		prefix = agent.CompatPrefix
 	}
 	for _, h := range n.Helpers {
-		list = append(list, expert{&agent.Subagent{Name: toolname.Join(prefix, h.Agent.Slug), Agent: h.Agent, Source: h.File.Path, Compat: compat}, h.Agent.Slug})
+		sub := &agent.Subagent{Name: toolname.Join(prefix, h.Agent.Slug), Agent: h.Agent, Source: h.File.Path, Compat: compat}
+		list = append(list, expert{l.workplace(n, h, sub), h.Agent.Slug})
 	}
 	slices.SortStableFunc(list, func(a, b expert) int {
 		return cmp.Or(strings.Compare(a.slug, b.slug), strings.Compare(a.Spec().Source, b.Spec().Source))

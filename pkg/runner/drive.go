@@ -440,7 +440,7 @@ func (r *run) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent, pr
 	if r.levels() < 1 {
 		return &agent.Outcome{Status: agent.StatusLimit, Agent: a.Slug}, r.errDepth()
 	}
-	if r.tree.delegate != nil && r.up == nil && inv.Spec.Agent != "" { // a program that calls agents waits for them
+	if r.tree.delegate != nil && r.up == nil && inv.Spec.Agent != "" && !a.Here { // a program that calls agents waits for them
 		return r.delegate(ctx, inv, a, prompt)
 	}
 	child := &run{node: r.below(a, inv.Key)}
