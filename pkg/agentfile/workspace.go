@@ -140,9 +140,8 @@ func (w *workplace) call(ctx context.Context, inv *agent.Invocation, prompt agen
 	return agent.AnswerOf(inv.Run(ctx, &a, prompt))
 }
 
-// ended adds to the result what was done in work. A call that was interrupted may go on there.
+// ended adds to the result what was done in work.
 func (w *workplace) ended(ctx context.Context, work *workspace.Work, result *agent.Result, err error) error {
-	cause := ctx.Err()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), factsTime)
 	defer cancel()
 	result.Workspace = &agent.Workspace{Kind: work.Kind, Path: work.Path(), Branch: work.Branch(), Base: work.Base}
@@ -152,10 +151,8 @@ func (w *workplace) ended(ctx context.Context, work *workspace.Work, result *age
 	} else {
 		result.Workspace.Commits, result.Workspace.Stat, result.Workspace.Uncommitted = facts.Commits, facts.Stat, facts.Uncommitted
 	}
-	if cause == nil {
-		if wrong := work.End(); wrong != nil && err == nil {
-			return fmt.Errorf("end the workspace %s: %w", work.Name, wrong)
-		}
+	if wrong := work.End(); wrong != nil && err == nil {
+		return fmt.Errorf("end the workspace %s: %w", work.Name, wrong)
 	}
 	return err
 }
