@@ -112,6 +112,7 @@ func table() []entry {
 			{name: "undo", usage: "put back the files that calls of a session changed", build: sessionUndoCommand},
 			{name: "edit", usage: "write a changed session to stdout, for import", build: sessionEditCommand},
 			{name: "rm", usage: "remove sessions", build: sessionRmCommand},
+			{name: "worktrees", usage: "list, merge and remove the worktrees in which agents worked", build: sessionWorktreesCommand},
 		}},
 		{name: "mcp-server", usage: "serve agents as tools of the Model Context Protocol, on standard input and output or over HTTP", build: mcpServerCommand},
 		{name: "serve", usage: "serve agents over HTTP: WebSocket, OpenAI's API, MCP, A2A, metrics", build: serveCommand},

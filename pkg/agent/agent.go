@@ -27,6 +27,9 @@ type Agent struct {
 	Flavor string
 	// Provider answers the requests. It is required.
 	Provider Provider
+	// Here says that it runs in the process of its call, also with Runner.Delegate: its tools
+	// are made for this call.
+	Here bool
 	// Borrows says that Provider is, or uses, Borrowed. Model is then a wish.
 	Borrows bool
 	// Lend are the models that agents below may borrow. nil passes on those that are lent to

@@ -9,6 +9,8 @@ type Directive struct {
 	Session string
 	// Message is read by the model with its next request; nil sends none.
 	Message *Message
+	// Notice says that Message comes from the runtime and not from a person.
+	Notice bool
 	// Compact shortens the conversation before the next request, or before the run ends.
 	Compact bool
 	// Stop ends the agent and those below it. Its caller reads a failed result with the

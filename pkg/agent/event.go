@@ -47,6 +47,11 @@ const (
 	// EventVerdict is what the policy decided about a call: CallID, Tool, Key,
 	// Decision, Text (the reason), Rule, Approval, Reviewer.
 	EventVerdict EventKind = "verdict"
+	// EventHook is what hooks did: What (the moment), Rule (which hook) and one of Args (the
+	// arguments that it replaced: EventCallStarted has the new ones), Result (the same, for
+	// EventCallEnded), Text (what it added below the prompt; with Decision, why the prompt was
+	// denied) or Error (why it failed). Of a call it has CallID, Tool, Key.
+	EventHook EventKind = "hook"
 	// EventCallStarted precedes a tool call: CallID, Tool, Args, Key, Argv,
 	// Digest, Effects. A second one for a Key is a call that is run again after its
 	// process died.
@@ -161,7 +166,7 @@ type Event struct {
 	// Sandbox says what the sandbox of a call permits.
 	Sandbox string `json:"sandbox,omitempty"`
 	// Question is the id of a question, and What its subject: "approve", "ask",
-	// "elicit", "policy", which the caller's external policies answer, "budget", which
+	// "elicit", "policy" and "hook", which the caller's external policies and hooks answer, "budget", which
 	// reserves a model request, or the call Key, in the caller's budgets, "model", which
 	// a model of a caller answers, or "accept", which asks the caller about an answer; see Asks. Path has the
 	// slugs of the agents from the root to the one that asks,
@@ -185,7 +190,7 @@ type Event struct {
 
 // Asks reports whether a person is to answer the question: the others are for programs.
 func (e *Event) Asks() bool {
-	return e.Kind == EventQuestion && e.What != "policy" && e.What != "budget" && e.What != "model" && e.What != "accept"
+	return e.Kind == EventQuestion && e.What != "policy" && e.What != "hook" && e.What != "budget" && e.What != "model" && e.What != "accept"
 }
 
 // Continues reports whether a message belongs to a run in progress and does not begin a
@@ -199,7 +204,7 @@ func (e *Event) Begins() bool { return e.Kind == EventMessage && !e.Opening && !
 // a journal.
 func (k EventKind) Lasting() bool {
 	switch k {
-	case EventSession, EventMessage, EventResume, EventSetup, EventAnswer, EventFailure, EventCompaction, EventVerdict, EventCallStarted, EventCallEnded, EventContext, EventEnd:
+	case EventSession, EventMessage, EventResume, EventSetup, EventAnswer, EventFailure, EventCompaction, EventVerdict, EventHook, EventCallStarted, EventCallEnded, EventContext, EventEnd:
 		return true
 	}
 	return false

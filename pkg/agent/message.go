@@ -87,6 +87,24 @@ type Result struct {
 	Toolgroups Toolgroups `json:"toolgroups,omitempty"`
 	// Handle names the agent that goes on with the call in the background.
 	Handle string `json:"handle,omitempty"`
+	// Workspace is where the agent that the call ran has worked, and what it did there; nil if
+	// it had no workspace. It is also there beside an error.
+	Workspace *Workspace `json:"workspace,omitempty"`
+}
+
+// A Workspace is a folder in which one call of an agent works, and what the runtime found there
+// when the call had ended.
+type Workspace struct {
+	Kind   string `json:"kind"` // worktree
+	Path   string `json:"path"`
+	Branch string `json:"branch,omitempty"`
+	Base   string `json:"base,omitempty"` // the commit that it began with
+	// Commits are those behind Base, newest first, as "ID SUBJECT"; Stat is what git diff
+	// --stat prints about them.
+	Commits []string `json:"commits,omitempty"`
+	Stat    string   `json:"stat,omitempty"`
+	// Uncommitted are files that changed and are in no commit.
+	Uncommitted []string `json:"uncommitted,omitempty"`
 }
 
 // Toolgroups says which groups of tools are active in a session, or what a call changes.
@@ -99,11 +117,12 @@ type ToolResult struct {
 	Parts  []Part `json:"parts,omitempty"`
 	// Failed marks a result that describes a failure.
 	Failed bool `json:"failed,omitempty"`
-	// End, Task, Toolgroups and Handle are those of the Result.
+	// End, Task, Toolgroups, Handle and Workspace are those of the Result.
 	End        Status     `json:"end,omitempty"`
 	Task       *Task      `json:"task,omitempty"`
 	Toolgroups Toolgroups `json:"toolgroups,omitempty"`
 	Handle     string     `json:"handle,omitempty"`
+	Workspace  *Workspace `json:"workspace,omitempty"`
 }
 
 // Text is a text part.

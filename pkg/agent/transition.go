@@ -177,7 +177,7 @@ func (s *Session) CallEnded(c PendingCall, result Result, err error) Event {
 }
 
 func toolResult(c ToolCall, result Result, err error) *ToolResult {
-	out := &ToolResult{CallID: c.ID, Name: c.Name, Parts: result.Parts, End: result.End, Task: result.Task, Toolgroups: result.Toolgroups, Handle: result.Handle}
+	out := &ToolResult{CallID: c.ID, Name: c.Name, Parts: result.Parts, End: result.End, Task: result.Task, Toolgroups: result.Toolgroups, Handle: result.Handle, Workspace: result.Workspace}
 	if err != nil {
 		out.End, out.Task, out.Toolgroups, out.Handle = "", nil, nil, ""
 		text := strings.ToValidUTF8(err.Error(), "\uFFFD")

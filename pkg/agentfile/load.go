@@ -85,6 +85,8 @@ type Options struct {
 	Client   Client
 	SignIn   SignIn
 	Sandbox  Sandboxing
+
+	inside bool // WorkDir is a workspace, which no agent leaves
 }
 
 // Folders are shared by all trees of a machine.
@@ -140,6 +142,8 @@ type SignIn struct {
 type Sandboxing struct {
 	Ladder *sandbox.Ladder   // those that there are; nil is one without a helper
 	Note   func(line string) // called for each limit that they do not enforce, also concurrently; may be nil
+
+	above []sandbox.Config // of the callers of the root
 }
 
 // A ModelChoice replaces keys of agent files: flavor, modelUrl and modelName. An empty
@@ -184,7 +188,8 @@ type Node struct {
 	// Helpers are its sub-agents, sorted by slug.
 	Helpers []*Node
 
-	stack       []*Node // the nodes above, and this one
+	stack       []*Node            // the nodes above, and this one
+	workspaces  map[*Node][]string // the Helpers that get one because this file says so, with what is brought
 	choice      ModelChoice
 	fallback    []*Model               // see Models
 	expects     map[*Node]agent.Expect // of sub-agents, by what their entries say; may be nil
@@ -292,16 +297,17 @@ func newLoader(opts Options) *loader {
 }
 
 type loader struct {
-	opts    Options
-	kinds   []kind
-	tree    *Tree
-	nodes   map[string]*Node         // by nodeKey; nil for a file that is left out
-	valid   cachefile.Dir            // of agent files
-	redact  *redact.Redactor         // of the tree's secrets
-	paths   atomic.Pointer[[]string] // that tools must not write
-	further []string                 // files that decide what is executed, and are not agent files or tools
-	noted   sync.Map                 // lines about sandboxes that were already reported
-	slugs   []string                 // of all agents, including those that are left out
+	opts       Options
+	kinds      []kind
+	tree       *Tree
+	nodes      map[string]*Node         // by nodeKey; nil for a file that is left out
+	valid      cachefile.Dir            // of agent files
+	redact     *redact.Redactor         // of the tree's secrets
+	paths      atomic.Pointer[[]string] // that tools must not write
+	further    []string                 // files that decide what is executed, and are not agent files or tools
+	workplaces []*workplace
+	noted      sync.Map // lines about sandboxes that were already reported
+	slugs      []string // of all agents, including those that are left out
 
 	taken    map[string]LockedFile // what was interpreted, by absolute path
 	against  []baseline

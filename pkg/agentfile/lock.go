@@ -60,6 +60,7 @@ const (
 	KindSkill    = "skill"    // a file of a skill
 	KindTool     = "tool"     // an executable
 	KindPolicy   = "policy"   // an executable that decides about calls
+	KindHook     = "hook"     // an executable that runs at a moment of a run
 	KindProgram  = "program"  // a program or script that an MCP server, a runner, the key step, a secret or the first line of a script executes
 )
 

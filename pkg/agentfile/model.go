@@ -403,6 +403,10 @@ func (l *loader) findWorkDir(n *Node) bool {
 	if name == "" {
 		return true
 	}
+	if n.File.Spec.Workspace != "" || l.opts.inside {
+		l.broken(n, CodePath, "toolWorkingDirectory", "an agent that works in a workspace, or is called by one that does, cannot have a working directory of its own")
+		return false
+	}
 	dir, ok := l.resolve(n, n.File.at("toolWorkingDirectory"), name, n.unusable())
 	if !ok {
 		return false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/source/exectool"
 )
@@ -33,19 +34,26 @@ func (p *externalPolicy) files() []string { return []string{p.path} }
 func (p *externalPolicy) far() bool { return false }
 
 func (p *externalPolicy) describe(ctx context.Context, l *loader, _ *Node) {
-	opts := exectool.Options{Environ: l.environ(nil), DescribeTimeout: l.opts.Describe.Timeout, Slow: l.opts.Describe.Slow, Redact: l.redact}
+	t, err := l.one(ctx, exectool.Source{Path: p.path, Timeout: policyTimeout}, l.environ(nil))
+	if p.Err = err; err == nil {
+		p.SetTool(t)
+	}
+}
+
+// one opens the one executable of a source.
+func (l *loader) one(ctx context.Context, source exectool.Source, env []string) (agent.Tool, error) {
+	opts := exectool.Options{Environ: env, SpoolDir: l.opts.Folders.Outputs, DescribeTimeout: l.opts.Describe.Timeout, Slow: l.opts.Describe.Slow, Redact: l.redact}
 	if l.opts.Folders.Cache != "" {
 		opts.CacheDir = toolCache(l.opts.Folders.Cache)
 	}
-	set, err := exectool.Open(ctx, []exectool.Source{{Path: p.path, Timeout: policyTimeout}}, opts)
+	set, err := exectool.Open(ctx, []exectool.Source{source}, opts)
 	switch {
 	case err != nil:
-		p.Err = err
+		return nil, err
 	case len(set.Problems()) > 0:
-		p.Err = errors.New(set.Problems()[0].Text())
+		return nil, errors.New(set.Problems()[0].Text())
 	case len(set.List()) != 1:
-		p.Err = errors.New("it is not an executable")
-	default:
-		p.SetTool(l.locked(set.List()[0]))
+		return nil, errors.New("it is not an executable")
 	}
+	return l.locked(set.List()[0]), nil
 }

@@ -58,6 +58,7 @@ func (l *loader) rights(n *Node) bool {
 			n.add(newPolicy(path, KindPolicy))
 		}
 	}
+	ok = l.hooks(n) && ok
 	if len(n.stack) == 1 {
 		r := &l.opts.Rights
 		for _, path := range r.Policies {
@@ -129,6 +130,12 @@ func (t *Tree) nameTools() {
 func (l *loader) grant(n *Node) {
 	external := sourcesOf[*externalPolicy](n)
 	n.level.Policy = len(external) > 0
+	hooks := sourcesOf[*hook](n)
+	for _, h := range hooks {
+		if !slices.Contains(n.level.Hooks, h.Moment) {
+			n.level.Hooks = append(n.level.Hooks, h.Moment)
+		}
+	}
 	if n.level.Empty() {
 		return
 	}
@@ -142,6 +149,12 @@ func (l *loader) grant(n *Node) {
 	rights, err := policy.New(n.level, policies...)
 	if err != nil {
 		panic(err) // what was read from JSON can be written
+	}
+	for _, h := range hooks {
+		rights.AddHook(h.Hook)
+		if h.Err != nil {
+			l.report(Problem{Severity: LeftOut, Code: CodeRights, File: h.path, Message: "the hook fails each time: " + h.Err.Error()})
+		}
 	}
 	n.Agent.Rights = rights
 }

@@ -43,6 +43,7 @@ func (l *loader) confine() {
 			}
 			return unopened()
 		}
+		n.confinement.above = append(n.confinement.above, l.opts.Sandbox.above...)
 		if n.File.Spec.Sandbox == nil {
 			continue
 		}

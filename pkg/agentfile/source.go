@@ -127,6 +127,7 @@ func (l *loader) build(ctx context.Context) {
 		l.equip(n)
 		l.sandboxNames(n)
 	}
+	l.markWorkplaces()
 	l.protect()
 }
 

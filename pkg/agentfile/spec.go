@@ -67,6 +67,9 @@ type Spec struct {
 	DeadlineSeconds float64      `json:"deadlineSeconds"`
 	LoopLimit       LoopLimit    `json:"loopLimit"`
 
+	Workspace string   `json:"workspace"`
+	Bring     []string `json:"bring"`
+
 	Permissions []json.RawMessage `json:"permissions"`
 	Approval    policy.Approval   `json:"approval"`
 }

@@ -19,6 +19,10 @@ type ExtraAgent struct {
 	Slug string `json:"slug"`
 	Path string `json:"path"`
 
+	// These replace those of the agent's file.
+	Workspace string   `json:"workspace"`
+	Bring     []string `json:"bring"`
+
 	// These are as in a Toolbox.
 	Runner      []string `json:"runner"`
 	RunnerID    []string `json:"runnerId"`
@@ -45,6 +49,10 @@ func (l *loader) extraAgents(n *Node) {
 		}
 		if len(extra.Runner) > 0 && extra.Path == "" {
 			l.report(n.File.problem(LeftOut, CodePath, fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i), "an agent with a runner needs the key path: its agent file where the runner executes it"))
+			continue
+		}
+		if extra.Workspace != "" && len(extra.Runner) > 0 {
+			l.report(n.File.problem(LeftOut, CodePath, fmt.Sprintf("%s/%d/workspace", n.File.at("extraAgents"), i), "an agent with a runner works where that runs it, and has no workspace"))
 			continue
 		}
 		if len(extra.Runner) > 0 {
@@ -85,6 +93,12 @@ func (l *loader) extraAgents(n *Node) {
 				n.expects = map[*Node]agent.Expect{}
 			}
 			n.expects[sub] = expect
+		}
+		if extra.Workspace != "" {
+			if n.workspaces == nil {
+				n.workspaces = map[*Node][]string{}
+			}
+			n.workspaces[sub] = append([]string{}, extra.Bring...)
 		}
 	}
 }

@@ -157,7 +157,8 @@ func (l *loader) experts(n *Node, far []expert) []expert {
 		prefix = agent.CompatPrefix
 	}
 	for _, h := range n.Helpers {
-		list = append(list, expert{&agent.Subagent{Name: toolname.Join(prefix, h.Agent.Slug), Agent: h.Agent, Source: h.File.Path, Compat: compat, Expect: n.expects[h]}, h.Agent.Slug})
+		sub := &agent.Subagent{Name: toolname.Join(prefix, h.Agent.Slug), Agent: h.Agent, Source: h.File.Path, Compat: compat, Expect: n.expects[h]}
+		list = append(list, expert{l.workplace(n, h, sub), h.Agent.Slug})
 		if h.File.Spec.Background {
 			n.background = append(n.background, h.Agent.Slug)
 		}

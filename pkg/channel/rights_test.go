@@ -15,6 +15,19 @@ import (
 type toolRights struct {
 	verdicts map[string]agent.Verdict
 	consult  func(inv *agent.Invocation) agent.Verdict
+	hook     func(c *agent.HookCall) (agent.HookAnswer, error) // before_call; nil is none
+}
+
+func (r *toolRights) Hooks(moment string) []agent.Hook {
+	if r.hook == nil || moment != agent.HookBeforeCall {
+		return nil
+	}
+	return []agent.Hook{{Name: "h", Run: func(_ context.Context, c *agent.HookCall) (agent.HookAnswer, error) {
+		if c.Tool == "child" {
+			return agent.HookAnswer{}, nil
+		}
+		return r.hook(c)
+	}}}
 }
 
 func (r *toolRights) Decide(inv *agent.Invocation) agent.Verdict {
@@ -40,7 +53,7 @@ func startedTool(tool string) agent.Event {
 
 // ask puts a question about a call of a tool and returns the reply.
 func (p *peer) ask(what, tool string) string {
-	p.send(of(agent.Event{Kind: agent.EventQuestion, Question: "q1", What: what, Tool: tool, Args: `{"a":1}`, Path: []string{"outer", "inner"}}))
+	p.send(of(agent.Event{Kind: agent.EventQuestion, Question: "q1", What: what, Tool: tool, Args: `{"a":1}`, Path: []string{"outer", "inner"}, Text: `{"hook":"before_call","tool":"another"}`}))
 	for p.in.Scan() {
 		var m message
 		if json.Unmarshal(p.in.Bytes(), &m) == nil && m.Kind == kindReply {
@@ -60,6 +73,22 @@ func TestAnAgentThatExceedsItsRightsIsEnded(t *testing.T) {
 			}
 			return v
 		}}
+	}
+	hook := func(a agent.HookAnswer, err error) *toolRights {
+		return &toolRights{hook: func(c *agent.HookCall) (agent.HookAnswer, error) {
+			if c.Tool != "t" || c.Args != `{"a":1}` || strings.Join(c.Path, "/") != "outer/inner" || c.Agent != "inner" {
+				t.Errorf("the hook was told %+v", c)
+			}
+			return a, err
+		}}
+	}
+	const unasked = "with other arguments than the hooks of its caller gave it, or without asking them"
+	replied := func(want string) func(t *testing.T, p *peer) {
+		return func(t *testing.T, p *peer) {
+			if got := p.ask("hook", "t"); got != want {
+				t.Errorf("reply = %s, want %s", got, want)
+			}
+		}
 	}
 	begin := []agent.Event{session(), prompt(), answer(calls("t", `{"a":1}`), one)}
 	for _, tt := range []struct {
@@ -85,6 +114,12 @@ func TestAnAgentThatExceedsItsRightsIsEnded(t *testing.T) {
 			}
 		}, "without the consent of its caller's policy"},
 		{"the policy allowed", external(agent.Verdict{Decision: agent.Allow}), func(t *testing.T, p *peer) { p.ask("policy", "t") }, ""},
+		{"the hooks were not asked", hook(agent.HookAnswer{}, nil), nil, unasked},
+		{"the hooks were asked about another call", &toolRights{hook: func(*agent.HookCall) (a agent.HookAnswer, err error) { return a, nil }}, func(t *testing.T, p *peer) { p.ask("hook", "u") }, unasked},
+		{"a hook denied", hook(agent.HookAnswer{Deny: "no"}, nil), replied(`{"deny":"no","name":"h"}`), unasked},
+		{"a hook failed", hook(agent.HookAnswer{}, errors.New("broken")), replied(`{"deny":"hook h failed at before_call: broken","name":"h"}`), unasked},
+		{"a hook replaced the arguments", hook(agent.HookAnswer{Args: `{"a":2}`}, nil), replied(`{"args":"{\"a\":2}","name":"h"}`), unasked},
+		{"a hook kept the arguments", hook(agent.HookAnswer{}, nil), replied(`{}`), ""},
 		{"the policy wants a person", external(agent.Verdict{Decision: agent.AskPerson}), func(t *testing.T, p *peer) { p.ask("policy", "t") }, "without the consent of a person"},
 		{"the policy wants a person, who allows it", external(agent.Verdict{Decision: agent.AskPerson}), func(t *testing.T, p *peer) {
 			p.ask("policy", "t")

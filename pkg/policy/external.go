@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -20,15 +19,17 @@ type External struct {
 }
 
 // SetTool sets the Tool, unless its description lacks the argument of a policy.
-func (p *External) SetTool(t agent.Tool) {
+func (p *External) SetTool(t agent.Tool) { p.Tool, p.Err = withArgument(t, "call") }
+
+// withArgument returns t, or an error if its description lacks an argument.
+func withArgument(t agent.Tool, name string) (agent.Tool, error) {
 	var schema struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
-	if json.Unmarshal(t.Spec().Schema, &schema) != nil || schema.Properties["call"] == nil {
-		p.Err = errors.New(`its description has no argument "call"`)
-		return
+	if json.Unmarshal(t.Spec().Schema, &schema) != nil || schema.Properties[name] == nil {
+		return nil, fmt.Errorf("its description has no argument %q", name)
 	}
-	p.Tool = t
+	return t, nil
 }
 
 // An externalCall is what an external policy is asked about.

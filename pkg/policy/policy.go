@@ -80,11 +80,13 @@ type Set struct {
 	Approval Approval `json:"approval,omitempty"`
 	// Policy says that external policies must allow each call too.
 	Policy bool `json:"policy,omitempty"`
+	// Hooks are the moments for which there are hooks.
+	Hooks []string `json:"hooks,omitempty"`
 }
 
 // Empty reports whether s permits everything.
 func (s *Set) Empty() bool {
-	return len(s.Rules) == 0 && !s.Policy && (s.Approval == "" || s.Approval == Never)
+	return len(s.Rules) == 0 && !s.Policy && len(s.Hooks) == 0 && (s.Approval == "" || s.Approval == Never)
 }
 
 // A Policy is an external program that decides about calls. An error denies.
@@ -97,6 +99,7 @@ type Policy interface {
 type Rights struct {
 	sets     []Set
 	policies []Policy // of the one set
+	hooks    []Hook   // the same
 	raw      []byte
 
 	mu    sync.RWMutex
@@ -157,7 +160,7 @@ func Read(raw json.RawMessage) (agent.Rights, error) {
 	}
 	for _, set := range doc.Root.Children {
 		for _, m := range set.Children {
-			if !slices.Contains([]string{"source", "rules", "approval", "policy"}, m.Name) {
+			if !slices.Contains([]string{"source", "rules", "approval", "policy", "hooks"}, m.Name) {
 				return nil, fmt.Errorf("%s is not known", m.Path())
 			}
 		}
@@ -173,6 +176,11 @@ func Read(raw json.RawMessage) (agent.Rights, error) {
 		set := s.Set
 		if err := set.Approval.Check(); err != nil {
 			return nil, fmt.Errorf("set %d: approval: %w", i, err)
+		}
+		for _, moment := range set.Hooks {
+			if !slices.Contains(agent.HookMoments(), moment) {
+				return nil, fmt.Errorf("set %d: hooks at %.50q are not known", i, moment)
+			}
 		}
 		for j, text := range s.Rules {
 			var source struct {

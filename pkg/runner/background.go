@@ -59,7 +59,7 @@ func (r *run) Background(ctx context.Context, f func(ctx context.Context) (notic
 		defer b.mu.Unlock()
 		if notice != "" && inside.Err() == nil {
 			m := agent.UserText(notice)
-			b.notices = append(b.notices, agent.Directive{Message: &m})
+			b.notices = append(b.notices, agent.Directive{Message: &m, Notice: true})
 			b.arrive()
 		}
 	})

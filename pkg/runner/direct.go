@@ -231,7 +231,7 @@ func (r *Runner) Compact(ctx context.Context) (*agent.Outcome, error) {
 
 func (r *run) follow(ctx context.Context, d agent.Directive) error {
 	if d.Message != nil {
-		if err := r.insert(ctx, *d.Message, d.Key); err != nil {
+		if err := r.insert(ctx, d); err != nil {
 			return err
 		}
 	}

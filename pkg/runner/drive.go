@@ -78,8 +78,19 @@ func (r *run) do(ctx context.Context, prompt *agent.Message) (*agent.Outcome, er
 // while the model thinks.
 //
 //go:noinline
-func (r *run) insert(ctx context.Context, m agent.Message, key string) error {
-	return r.emit(ctx, r.session.Inserted(m, key))
+func (r *run) insert(ctx context.Context, d agent.Directive) error {
+	m := *d.Message
+	if !d.Notice {
+		events, denied := r.hookPrompt(ctx, &m, r.session.ID, false)
+		if err := r.emit(ctx, events...); err != nil {
+			return err
+		}
+		if denied != nil {
+			r.warn("a message is not sent to the model: " + denied.Error())
+			return nil
+		}
+	}
+	return r.emit(ctx, r.session.Inserted(m, d.Key))
 }
 
 // begin opens or resumes the run. Calls that an earlier run left open are
@@ -133,10 +144,20 @@ func (r *run) resumed() agent.Event {
 // prompt adds a user message, and opens the session if it is new.
 func (r *run) prompt(ctx context.Context, prompt agent.Message) error {
 	var events []agent.Event
-	if r.session.ID == "" {
-		events = r.session.Opened(r.agent, r.tree.newID(), r.parent, r.depth)
+	id, begins := r.session.ID, r.session.ID == ""
+	if begins {
+		id = r.tree.newID()
+		events = r.session.Opened(r.agent, id, r.parent, r.depth)
+	}
+	hooks, denied := r.hookPrompt(ctx, &prompt, id, begins)
+	if denied != nil {
+		if begins { // there is no conversation without a prompt
+			return denied
+		}
+		return cmp.Or(r.emit(ctx, hooks...), denied)
 	}
 	events = append(events, r.contextEvents()...)
+	events = append(events, hooks...)
 	return r.emit(ctx, append(events, r.traced(r.session.Prompted(prompt, r.limits())))...)
 }
 
@@ -213,6 +234,9 @@ func (r *run) acceptable(ctx context.Context, answer string) (string, error) {
 func (r *run) apply(ctx context.Context, step agent.Step) error {
 	if n := len(step.Events); n > 0 && step.Events[n-1].Kind == agent.EventEnd {
 		r.background.settle(ctx, r.tree.leaves != nil)
+		if err := r.hookEnd(ctx, step.Events[n-1]); err != nil {
+			return err
+		}
 		r.lookAtOwn()
 	}
 	if err := r.emit(ctx, step.Events...); err != nil {
@@ -261,7 +285,8 @@ func (r *run) ask(ctx context.Context, step agent.Step) error {
 	}
 	if note := r.changedTools(step); note != "" {
 		r.warn(note)
-		return r.insert(ctx, agent.UserText("["+note+"]"), "")
+		m := agent.UserText("[" + note + "]")
+		return r.insert(ctx, agent.Directive{Message: &m, Notice: true})
 	}
 	if err := r.setUp(ctx, step); err != nil {
 		return err
@@ -468,7 +493,7 @@ func (r *run) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent, pr
 	if r.levels() < 1 {
 		return &agent.Outcome{Status: agent.StatusLimit, Agent: a.Slug}, r.errDepth()
 	}
-	if r.tree.delegate != nil && r.up == nil && inv.Spec.Agent != "" { // a program that calls agents waits for them
+	if r.tree.delegate != nil && r.up == nil && inv.Spec.Agent != "" && !a.Here { // a program that calls agents waits for them
 		return r.delegate(ctx, inv, a, prompt)
 	}
 	child := &run{node: r.below(a, inv.Key), conditions: a.Accept}

@@ -406,6 +406,8 @@ func (r *run) question(ctx context.Context, inv *agent.Invocation, e agent.Event
 	switch e.What {
 	case "policy":
 		return r.answerPolicy(ctx, inv, e)
+	case "hook":
+		return r.answerHook(ctx, inv, e)
 	case "budget":
 		return r.answerBudget(ctx, inv, e)
 	case "accept":

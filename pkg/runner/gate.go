@@ -142,6 +142,9 @@ type call struct {
 	judging  sync.Mutex // held while one is judged
 	judgedAt int
 	wrong    error
+	// tool and record are those of Gate.Call, for hooks.
+	tool   agent.Tool
+	record func(agent.Event) error
 	// admitted says that the call holds one of the Gate's slots.
 	admitted atomic.Bool
 }
@@ -167,6 +170,7 @@ func (g *Gate) pass(ctx context.Context, tool agent.Tool, inv *agent.Invocation,
 		inv.Sandbox = s.Sandbox()
 	}
 	sent := inv.Call.Args
+	c.tool, c.record = tool, record
 	if err, broken := g.decide(ctx, tool, inv, record); err != nil || broken != nil {
 		return agent.Result{}, agent.NotRun(err), broken
 	}
@@ -191,6 +195,9 @@ func (g *Gate) pass(ctx context.Context, tool agent.Tool, inv *agent.Invocation,
 	result, err = tool.Call(ctx, inv)
 	c.took = g.now().Sub(start)
 	result, err = g.limit(result, err)
+	if c.run != nil && !c.delegated && c.run.hasHooks(agent.HookAfterCall) {
+		return c.run.hookAfterCall(ctx, inv, c, result, err)
+	}
 	return result, err, nil
 }
 

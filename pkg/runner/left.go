@@ -105,7 +105,7 @@ func (b *background) tell(a *leftAgent) {
 	var inv agent.Invocation
 	parts := inv.Ended(a.result, a.err).Result.Parts
 	m := agent.Message{Role: agent.RoleUser, Parts: append([]agent.Part{agent.Text("[agent " + a.handle + " has ended]\n")}, parts...)}
-	b.notices = append(b.notices, agent.Directive{Message: &m, Key: a.key})
+	b.notices = append(b.notices, agent.Directive{Message: &m, Key: a.key, Notice: true})
 	b.arrive()
 }
 
@@ -253,7 +253,7 @@ func (b *background) lastCall() (agent.Directive, bool) {
 		b.told[handle] = true
 	}
 	m := agent.UserText(fmt.Sprintf("[still at work for you: %s. Wait for them with agent_wait. If you answer again without that, they are ended.]", strings.Join(open, ", ")))
-	return agent.Directive{Message: &m}, true
+	return agent.Directive{Message: &m, Notice: true}, true
 }
 
 // Agents implements agent.Host.

@@ -17,16 +17,9 @@ func (t *tree) decide(ctx context.Context, inv *agent.Invocation) agent.Verdict 
 	v, own := agent.Verdict{Decision: agent.Allow}, agent.Verdict{Decision: agent.Allow}
 	c := callOf(inv)
 	if c != nil {
-		own = c.run.judge(inv)
-		for range c.run.rights() { // the call runs with the arguments that were judged, of which each may replace some
-			if own.Args == "" || own.Denies() {
-				break
-			}
-			inv.Replace(own.Args)
-			own = c.run.judge(inv)
-		}
-		if own.Args != "" && !own.Denies() {
-			own = agent.Verdict{Decision: agent.Deny, Rule: own.Rule, Reason: "its command line or a path, judged again, is a different one"}
+		own = c.run.judgeAll(inv)
+		if !own.Denies() && c.run.hasHooks(agent.HookBeforeCall) {
+			own = c.run.hookBeforeCall(ctx, inv, c, own)
 		}
 		inv.NoLinks = own.NoLinks
 	}
@@ -52,6 +45,23 @@ func (r *node) rights() []agent.Rights {
 		}
 	}
 	return append(list, r.tree.rights...)
+}
+
+// judgeAll is judge for the arguments with which the call runs: those that were judged, of
+// which each of the rights may replace some.
+func (r *node) judgeAll(inv *agent.Invocation) agent.Verdict {
+	v := r.judge(inv)
+	for range r.rights() {
+		if v.Args == "" || v.Denies() {
+			break
+		}
+		inv.Replace(v.Args)
+		v = r.judge(inv)
+	}
+	if v.Args != "" && !v.Denies() {
+		v = agent.Verdict{Decision: agent.Deny, Rule: v.Rule, Reason: "its command line or a path, judged again, is a different one"}
+	}
+	return v
 }
 
 // judge decides by the rules of all rights.

@@ -22,6 +22,7 @@ const (
 	approved  = "a person"
 	agreed    = "the external policies"
 	undecided = "the external policies, if a person agrees too"
+	hooked    = "the hooks"
 )
 
 // child returns what r knows about the agent that answers inv. r.tree.mu is held.
@@ -74,6 +75,8 @@ func (r *run) permitted(inv *agent.Invocation, s *remote, e *agent.Event) error 
 	switch {
 	case v.Denies():
 		return fmt.Errorf("%w: it called %.100q: %s", agent.ErrChild, e.Tool, v.Reason)
+	case r.hasHooks(agent.HookBeforeCall) && !has(hooked):
+		return fmt.Errorf("%w: it called %.100q with other arguments than the hooks of its caller gave it, or without asking them", agent.ErrChild, e.Tool)
 	case v.External && !has(agreed) && !has(undecided):
 		return fmt.Errorf("%w: it called %.100q without the consent of its caller's policy", agent.ErrChild, e.Tool)
 	case (v.Decision == agent.AskPerson || v.External && !has(agreed)) && !has(approved):
@@ -96,20 +99,25 @@ func (r *run) remoteCall(s *remote, e *agent.Event, path []string) *agent.Invoca
 	return &c.inv
 }
 
-// answerPolicy asks the external policies about a call that another process is about to
-// make.
-func (r *run) answerPolicy(ctx context.Context, inv *agent.Invocation, e agent.Event) (json.RawMessage, error) {
+// askedAbout is the call that a question of another process is about. It redacts e.
+func (r *run) askedAbout(inv *agent.Invocation, e *agent.Event) *agent.Invocation {
 	t := r.tree
 	if t.redact != nil {
-		e = t.redact(e)
+		*e = t.redact(*e)
 	}
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	s := t.remotes[e.Session]
 	if s != nil && s.callKey != inv.Key {
 		s = nil
 	}
-	call := r.remoteCall(s, &e, r.pathOf(inv, e))
-	t.mu.Unlock()
+	return r.remoteCall(s, e, r.pathOf(inv, *e))
+}
+
+// answerPolicy asks the external policies about a call that another process is about to
+// make.
+func (r *run) answerPolicy(ctx context.Context, inv *agent.Invocation, e agent.Event) (json.RawMessage, error) {
+	call := r.askedAbout(inv, &e)
 	v := agent.Verdict{Decision: agent.Deny, Reason: "the arguments cannot be read"}
 	if _, err := call.Args(); err == nil {
 		v = r.consult(ctx, call, agent.Verdict{Decision: agent.Allow})
@@ -125,24 +133,29 @@ func (r *run) answerPolicy(ctx context.Context, inv *agent.Invocation, e agent.E
 
 // Consult implements agent.Host.
 func (r *run) Consult(ctx context.Context, inv *agent.Invocation) agent.Verdict {
-	t := r.tree
 	deny := func(reason string) agent.Verdict {
 		return agent.Verdict{Decision: agent.Deny, Reason: "the policy of the caller " + reason}
 	}
-	if t.caller == nil {
+	if r.tree.caller == nil {
 		return deny("cannot be asked")
 	}
-	t.mu.Lock()
-	t.questions++
-	id := fmt.Sprintf("%s.p%d", inv.Key, t.questions)
-	t.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, t.questionTime, fmt.Errorf("no reply within %s", t.questionTime))
-	defer cancel()
 	q := inv.Event(agent.EventQuestion)
-	q.What, q.Question, q.Args, q.Path, q.Time = "policy", id, inv.Call.Args, inv.Path, t.now()
-	answer, err := t.caller(ctx, q, nil)
+	q.What, q.Args, q.Path = "policy", inv.Call.Args, inv.Path
+	answer, err := r.askCaller(ctx, inv.Key, q)
 	if err != nil {
 		return deny("did not answer: " + err.Error())
 	}
 	return readDecision(answer)
+}
+
+// askCaller puts a question to the program that holds the channel. about begins its id.
+func (r *run) askCaller(ctx context.Context, about string, q agent.Event) (json.RawMessage, error) {
+	t := r.tree
+	t.mu.Lock()
+	t.questions++
+	q.Question, q.Time = fmt.Sprintf("%s.p%d", about, t.questions), t.now()
+	t.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(ctx, t.questionTime, fmt.Errorf("no reply within %s", t.questionTime))
+	defer cancel()
+	return t.caller(ctx, q, nil)
 }

@@ -365,6 +365,7 @@ type tree struct {
 	stepped    bool                  // other processes do parts of the run, perhaps elsewhere
 	leaving    map[string]*leftAgent // agents that may work in the background, by the Key of their call
 	questions  int                   // put so far
+	failures   map[string]bool       // of hooks, of which a warning was shown
 }
 
 // emit makes events happen, one behind the other: journal, then session, then

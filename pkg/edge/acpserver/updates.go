@@ -83,9 +83,16 @@ func (u *updates) of(e *agent.Event, past bool) (list []acp.Update) {
 		}
 	case agent.EventCallStarted, agent.EventProgress, agent.EventCallEnded:
 		list = u.called(e)
-	case agent.EventWarning:
+	case agent.EventWarning, agent.EventHook:
+		text := "warning: " + e.Text
+		if e.Kind == agent.EventHook {
+			text = e.HookText()
+		}
+		if text == "" {
+			break
+		}
 		u.gap = u.gap || u.pieces
-		list = u.piece(agent.EventText, "> warning: "+strings.Join(strings.Fields(e.Text), " "))
+		list = u.piece(agent.EventText, "> "+strings.Join(strings.Fields(text), " "))
 		u.gap = true
 	case agent.EventCompaction:
 		u.used = 0

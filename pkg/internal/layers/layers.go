@@ -53,6 +53,7 @@ var rules = []rule{
 	{path: "pkg/leaf/traceid"},
 	{path: "pkg/leaf/webpage"},
 	{path: "pkg/leaf/wholefile"},
+	{path: "pkg/leaf/workspace"},
 	{path: "pkg/leaf/wsconn", modules: []string{"github.com/coder/websocket"}},
 	{path: "schemas"},
 	{path: "tools"},

@@ -113,6 +113,11 @@ func (t *Trail) note(e *agent.Event) {
 	case agent.EventVerdict:
 		c := t.call(e)
 		c.Decisions = append(c.Decisions, Decided{e.Time, e.Decision, e.Text, e.Rule, e.Reviewer})
+	case agent.EventHook:
+		if text := e.HookText(); e.CallID != "" && text != "" {
+			c := t.call(e)
+			c.Decisions = append(c.Decisions, Decided{Time: e.Time, Decision: "hook", Reason: text, Rule: e.Rule})
+		}
 	case agent.EventCallStarted:
 		c := t.call(e)
 		c.Time, c.Args, c.Argv, c.Digest, c.Sandbox = e.Time, e.Args, e.Argv, e.Digest, e.Sandbox

@@ -42,6 +42,10 @@ func (t *Tree) Apply(e agent.Event) *Node {
 		n.begin(&e)
 	case agent.EventWarning:
 		n.notice(&e, flat(e.Text, maxNote, "…"))
+	case agent.EventHook:
+		if text := e.HookText(); text != "" {
+			n.notice(&e, flat(text, maxNote, "…"))
+		}
 	case agent.EventCompaction:
 		n.Plan = e.Plan
 		n.notice(&e, "the conversation was shortened: "+flat(e.Text, maxNote, "…"))

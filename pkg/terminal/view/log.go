@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -58,6 +59,8 @@ func logLine(e agent.Event) string {
 		return words("failure", show(string(e.Status)), show(e.Error))
 	case agent.EventVerdict:
 		return words("verdict", show(e.Key), show(e.Tool), show(string(e.Decision)), show(e.Text))
+	case agent.EventHook:
+		return words("hook", show(e.What), show(e.Key), show(cmp.Or(e.HookText(), e.Error)))
 	case agent.EventCallStarted:
 		return words("call", show(e.Key), show(e.Tool), shortArgs(e.Args, "…"))
 	case agent.EventCallEnded:

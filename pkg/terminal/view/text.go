@@ -113,6 +113,11 @@ func (t *Text) Observe(e agent.Event) {
 		t.notice(&e, retryText(e, t.pen().more()))
 	case agent.EventWarning:
 		t.notice(&e, flat(e.Text, maxNote, t.pen().more()))
+	case agent.EventHook:
+		t.tree.Apply(e)
+		if text := e.HookText(); text != "" {
+			t.notice(&e, flat(text, maxNote, t.pen().more()))
+		}
 	case agent.EventCompaction:
 		t.tree.Apply(e)
 		t.notice(&e, "the conversation was shortened: "+flat(e.Text, maxNote, t.pen().more()))

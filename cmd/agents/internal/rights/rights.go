@@ -73,6 +73,11 @@ func printTool(b *strings.Builder, chain []*agentfile.Node, spec agent.ToolSpec)
 		for _, path := range above.Policies() {
 			fmt.Fprintf(b, "    policy %s must agree\n", path)
 		}
+		for _, h := range above.Hooks() {
+			if moment, path, _ := strings.Cut(h, " "); strings.HasSuffix(moment, "_call") {
+				fmt.Fprintf(b, "    hook %s runs %s\n", path, map[bool]string{true: "before", false: "after"}[moment == agent.HookBeforeCall])
+			}
+		}
 	}
 	if !ruled {
 		fmt.Fprintf(b, "    allow  all calls: no rule and no approval applies\n")

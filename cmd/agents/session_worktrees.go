@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/agents-exe/agents/cmd/agents/internal/failure"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/leaf/workspace"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
+	"github.com/urfave/cli/v3"
+)
+
+func sessionWorktreesCommand(p *program.Env) *cli.Command {
+	var diff, merge, remove, force bool
+	return &cli.Command{
+		ArgsUsage: "[NAME...]",
+		Description: `Lists the worktrees of agents in the repository of the working directory, or those with
+a NAME. With a flag, something is done with those that are named.`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "diff", Usage: "print what they change", Destination: &diff},
+			&cli.BoolFlag{Name: "merge", Usage: "merge them into the current branch, with what is not committed", Destination: &merge},
+			&cli.BoolFlag{Name: "remove", Usage: "remove them with their branches, unless something would be lost", Destination: &remove},
+			&cli.BoolFlag{Name: "force", Usage: "with --remove: also if something is lost", Destination: &force},
+		},
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if (diff || merge || remove) && !c.Args().Present() {
+				return failure.Usage("`agents session worktrees` lists the names", "session worktrees: the name is missing")
+			}
+			if force && !remove {
+				return failure.Usage("", "session worktrees: --force needs --remove")
+			}
+			works, err := worktrees(ctx, p, c.Args().Slice())
+			if err != nil {
+				return err
+			}
+			for _, w := range works {
+				do := &worktreeAction{p, w}
+				if err := do.all(ctx, diff, merge, remove, force); err != nil {
+					return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("worktree %s: %w", w.Name, err)}
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// worktrees finds the worktrees with the given names, or all.
+func worktrees(ctx context.Context, p *program.Env, names []string) ([]*workspace.Work, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	found, err := workspace.List(ctx, workspace.Place{Dir: dir, Environ: p.Environ})
+	if len(names) == 0 || err != nil {
+		return found, err
+	}
+	byName := map[string]*workspace.Work{}
+	for _, w := range found {
+		byName[w.Name] = w
+	}
+	var list []*workspace.Work
+	for _, name := range names {
+		if byName[name] == nil {
+			return nil, failure.Usage("`agents session worktrees` lists them", "session worktrees: there is no worktree %q", name)
+		}
+		list = append(list, byName[name])
+	}
+	return list, nil
+}
+
+type worktreeAction struct {
+	p *program.Env
+	w *workspace.Work
+}
+
+// all does what the flags say, in an order in which nothing is lost; without any it lists.
+func (a *worktreeAction) all(ctx context.Context, diff, merge, remove, force bool) error {
+	if !diff && !merge && !remove {
+		return a.list(ctx)
+	}
+	if diff {
+		text, err := a.w.Diff(ctx)
+		fmt.Fprint(a.p.Out, termtext.Clean(text))
+		if err != nil {
+			return err
+		}
+	}
+	if merge {
+		text, err := a.w.Merge(ctx)
+		fmt.Fprint(a.p.Out, termtext.Clean(text))
+		if err != nil {
+			return err
+		}
+	}
+	if !remove {
+		return nil
+	}
+	return a.w.Remove(ctx, force)
+}
+
+func (a *worktreeAction) list(ctx context.Context) error {
+	state := "can be removed"
+	lost, err := a.w.Unsafe(ctx)
+	if err == nil && lost != "" {
+		state = "has " + lost
+	}
+	fmt.Fprintf(a.p.Out, "%s  %s  agent %s: %s\n", a.w.Name, a.w.Created.Local().Format("2006-01-02 15:04"), program.OneLine(a.w.Agent, 60), program.OneLine(state, 500))
+	if !a.w.Ready {
+		return err
+	}
+	facts, factsErr := a.w.Facts(ctx)
+	for _, commit := range facts.Commits {
+		fmt.Fprintf(a.p.Out, "  commit %s\n", program.OneLine(commit, 200))
+	}
+	for _, path := range facts.Uncommitted {
+		fmt.Fprintf(a.p.Out, "  not committed: %s\n", program.OneLine(path, 200))
+	}
+	return errors.Join(err, factsErr)
+}
