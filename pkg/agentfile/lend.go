@@ -2,6 +2,7 @@ package agentfile
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,7 +21,8 @@ func (l *loader) lend(n *Node, modelOf func(*Model) *provider.Model) bool {
 	s := n.File.Spec
 	own := s.Model.loan(n.Agent.Provider, n.Agent.ContextTokens)
 	own.Implied = true
-	if s.Lend == nil {
+	n.Agent.LendTools = s.Lend.tools()
+	if !s.Lend.models() {
 		if s.Flavor != FlavorCaller {
 			n.Agent.Lend = []agent.Loan{own}
 		}
@@ -28,7 +30,11 @@ func (l *loader) lend(n *Node, modelOf func(*Model) *provider.Model) bool {
 	}
 	own.Implied = false
 	n.Agent.Lend = []agent.Loan{}
-	for i, name := range *s.Lend {
+	for i, entry := range *s.Lend {
+		name := entry.Model
+		if entry.Tool != "" {
+			continue
+		}
 		m, named := s.Models[name]
 		switch {
 		case s.Flavor != FlavorCaller && (name == own.Name || name == own.Model):
@@ -51,6 +57,53 @@ func (l *loader) lend(n *Node, modelOf func(*Model) *provider.Model) bool {
 		}
 	}
 	return true
+}
+
+// Lend says which models an agent lends, and to which tools.
+type Lend []LendEntry
+
+// A LendEntry is the name of a model, or an object with that of a tool whose program may use the
+// models too.
+type LendEntry struct {
+	Model string
+	Tool  string
+}
+
+// UnmarshalJSON reads both forms.
+func (e *LendEntry) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, &e.Model) == nil {
+		return nil
+	}
+	var tool struct {
+		Tool string `json:"tool"`
+	}
+	err := json.Unmarshal(data, &tool)
+	e.Tool = tool.Tool
+	return err
+}
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (e LendEntry) MarshalJSON() ([]byte, error) {
+	if e.Tool != "" {
+		return json.Marshal(map[string]string{"tool": e.Tool})
+	}
+	return json.Marshal(e.Model)
+}
+
+// models reports whether l says which models are lent, be it none.
+func (l *Lend) models() bool { return l != nil && len(l.tools()) < max(len(*l), 1) }
+
+// tools are the names of the tools.
+func (l *Lend) tools() (names []string) {
+	if l == nil {
+		return nil
+	}
+	for _, e := range *l {
+		if e.Tool != "" {
+			names = append(names, e.Tool)
+		}
+	}
+	return names
 }
 
 // loan returns the loan of m, which p is.
