@@ -144,7 +144,7 @@ func (x *Exchange) Run(parent context.Context, req *agent.Request, body []byte, 
 		failed = &agent.ModelError{Message: parent.Err().Error(), Err: parent.Err()}
 	}
 	failed.Usage = a.Usage()
-	if failed.Usage != (agent.Usage{}) || a.State().Pieces > 0 || stopped && sent.Load() {
+	if failed.Usage != (agent.Usage{}) || a.State().Pieces > 0 || stopped && sent.Load() || x.pass != nil && x.pass.Begun {
 		failed.Usage = completed(failed.Usage, req, nil)
 	}
 	return nil, failed
