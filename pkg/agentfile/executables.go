@@ -110,7 +110,9 @@ func (e *executables) describe(ctx context.Context, l *loader, n *Node) {
 
 // open returns the tools of the executables. Watched ones are live.
 func (e *executables) open(l *loader, n *Node) (tools []agent.Tool) {
-	if e.set = e.found; e.set == nil {
+	e.set = e.found
+	l.checkLend(n, e.list())
+	if e.set == nil {
 		return nil
 	}
 	n.protected = append(n.protected, e.set)

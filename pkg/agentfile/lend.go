@@ -10,6 +10,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/closest"
 	"github.com/agents-exe/agents/pkg/provider"
+	"github.com/agents-exe/agents/pkg/source/exectool"
 )
 
 // title is the name of m among the models of an agent.
@@ -104,6 +105,24 @@ func (l *Lend) tools() (names []string) {
 		}
 	}
 	return names
+}
+
+// checkLend reports tools of the key that are not among tools, or ask for no models.
+func (l *loader) checkLend(n *Node, tools []*exectool.Tool) {
+	if n.File.Spec.Lend == nil {
+		return
+	}
+	var names []string
+	for _, t := range tools {
+		if d, err := t.Description(); err == nil && d.Models {
+			names = append(names, t.Spec().Name)
+		}
+	}
+	for i, e := range *n.File.Spec.Lend {
+		if e.Tool != "" && !slices.Contains(names, e.Tool) {
+			l.modelProblem(n, Warning, CodeTool, fmt.Sprintf("lend/%d", i), `no executable of the agent is the tool %q and has "models" in its description%s`, e.Tool, closest.Hint(e.Tool, names))
+		}
+	}
 }
 
 // loan returns the loan of m, which p is.
