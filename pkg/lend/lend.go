@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/admission"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
 	"github.com/agents-exe/agents/pkg/runner"
 )
@@ -38,6 +39,7 @@ const (
 	MaxBody     = 32 << 20 // of a request
 	maxConns    = 4 * MaxRequests
 	headerTime  = 10 * time.Second
+	bodyTime    = time.Minute
 	// writeTime is how long a program may take to read a piece of an answer.
 	writeTime = time.Minute
 )
@@ -48,11 +50,15 @@ type Endpoint struct {
 	inv     *agent.Invocation
 	loans   []agent.Loan
 	token   string
+	tokens  admission.Tokens // that token
 	redact  *redact.Redactor
 	slots   chan struct{}
 	server  *http.Server
 	cancel  context.CancelFunc
 	work    sync.WaitGroup // requests
+
+	mu     sync.Mutex
+	closed bool
 }
 
 // Open returns the endpoint of a call, nil if no model is lent to its tool. With names, it serves
@@ -70,13 +76,14 @@ func Open(ctx context.Context, inv *agent.Invocation, names []string, r *redact.
 		return nil, fmt.Errorf("open the endpoint of the lent models: %w", err)
 	}
 	e := &Endpoint{address: l.Addr().String(), inv: inv, loans: loans, token: "lent-" + rand.Text(), redact: r, slots: make(chan struct{}, MaxRequests)}
+	e.tokens = admission.NewTokens([]string{e.token})
 	ctx, e.cancel = context.WithCancel(ctx)
 	e.server = &http.Server{
 		Handler: e, ReadHeaderTimeout: headerTime, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog:    log.New(io.Discard, "", 0), // what programs do wrong
+		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: admission.ConnContext,
+		ErrorLog: log.New(io.Discard, "", 0), // what programs do wrong
 	}
-	e.work.Go(func() { _ = e.server.Serve(&limited{l, make(chan struct{}, maxConns), ctx.Done()}) })
+	e.work.Go(func() { _ = e.server.Serve(&admission.Listener{Listener: l, Max: maxConns, MaxUnauthorised: maxConns}) })
 	return e, nil
 }
 
@@ -102,9 +109,22 @@ func (e *Endpoint) names() []string {
 
 // Close ends the requests, and returns when all are recorded. The token is worth nothing after it.
 func (e *Endpoint) Close() {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
 	e.cancel()
 	_ = e.server.Close()
 	e.work.Wait()
+}
+
+// begin counts a request for Close, unless the call has ended.
+func (e *Endpoint) begin() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.work.Add(1)
+	}
+	return !e.closed
 }
 
 // loan returns the lent model that a program names.
@@ -115,38 +135,4 @@ func (e *Endpoint) loan(model string) (agent.Loan, bool) {
 		}
 	}
 	return agent.Loan{}, false
-}
-
-// A limited listener has a number of connections at the same time; others wait.
-type limited struct {
-	net.Listener
-	slots chan struct{}
-	done  <-chan struct{}
-}
-
-// Accept implements net.Listener.
-func (l *limited) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.done:
-		return nil, http.ErrServerClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	return &slot{Conn: c, free: sync.OnceFunc(func() { <-l.slots })}, nil
-}
-
-// A slot is a connection of a limited listener.
-type slot struct {
-	net.Conn
-	free func()
-}
-
-// Close implements net.Conn.
-func (c *slot) Close() error {
-	c.free()
-	return c.Conn.Close()
 }

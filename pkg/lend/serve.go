@@ -2,7 +2,6 @@ package lend
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -12,14 +11,18 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/edge/openaiapi"
+	"github.com/agents-exe/agents/pkg/leaf/admission"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // ServeHTTP implements http.Handler.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	e.work.Add(1) // Close waits: the server's goroutine is one of work
+	if !e.begin() {
+		return // the connection is closed
+	}
 	defer e.work.Done()
+	admission.LimitBody(w, r, bodyTime)
 	path := strings.TrimPrefix(strings.TrimSuffix(r.URL.Path, "/"), "/v1")
 	protocol, known := "", false
 	if r.Method == http.MethodPost {
@@ -34,6 +37,8 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !e.knows(r):
 		fail(http.StatusUnauthorized, "the token is not that of this call: a program can use the models only during the call that lends them")
+	case !admission.Authorise(r.Context()):
+		fail(http.StatusTooManyRequests, "a call can have %d connections at the same time", maxConns)
 	case r.Method == http.MethodGet && path == "/models":
 		openaiapi.ProgramModels(w, e.names())
 	case !known || protocol == "" || path == "/messages/count_tokens":
@@ -53,9 +58,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // knows reports whether the request has the token, in one of the headers of the APIs.
 func (e *Endpoint) knows(r *http.Request) bool {
-	bearer, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	same := func(token string) bool { return subtle.ConstantTimeCompare([]byte(token), []byte(e.token)) == 1 }
-	return same(bearer) || same(r.Header.Get("X-Api-Key"))
+	return e.tokens.Find(admission.Bearer(r.Header.Get("Authorization"))) >= 0 || e.tokens.Find(r.Header.Get("X-Api-Key")) >= 0
 }
 
 func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request, protocol string, fail func(status int, format string, args ...any)) {

@@ -34,12 +34,12 @@ type session struct {
 	temp   string
 	folder *process.Temp // temp, if it is not ""
 	mounts mounts
-	domain *Proxy    // for a list of domains
-	listen []string  // the addresses of the sockets in the network namespace
-	local  *forward  // to Command.Local
-	denied refusals  // by it
-	absent []string  // what the program must not make
-	rules  *prepared // of Landlock alone
+	domain *Proxy       // for a list of domains
+	listen []string     // the addresses of the sockets in the network namespace
+	local  net.Listener // for Command.Local
+	denied refusals     // by it
+	absent []string     // what the program must not make
+	rules  *prepared    // of Landlock alone
 
 	spaces *spaces
 	helper *net.UnixConn // of a helper that becomes the program
@@ -301,7 +301,6 @@ func (s *session) network(env []string, local string) ([]string, error) {
 		}
 		if local != "" {
 			s.listen = append(s.listen, local)
-			s.local = newForward(local)
 		}
 		return env, nil
 	}
@@ -341,7 +340,8 @@ func (s *session) serve(listeners []*os.File) error {
 		case s.listen[i] == proxyAddress:
 			go s.domain.Serve(l)
 		default:
-			s.local.serve(l)
+			s.local = l
+			go forward(l, s.listen[i])
 		}
 	}
 	return nil
@@ -483,7 +483,9 @@ func (s *session) close() {
 	if s.domain != nil {
 		s.domain.Close()
 	}
-	s.local.close()
+	if s.local != nil {
+		s.local.Close()
+	}
 	if s.group != nil {
 		s.group.remove()
 	}
