@@ -68,8 +68,10 @@ func (r *messagesRequest) model(n *items) (*agent.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &agent.Request{System: textOf(system)}
+	prompt := []string{}
 	t := newThread(nil)
+	t.prompt = &prompt
+	t.system(textOf(system))
 	err = each(n, r.Messages, "messages", func(m *message, param string) error { return m.addBlocks(n, t, param) })
 	if err == nil {
 		err = t.finish()
@@ -77,7 +79,7 @@ func (r *messagesRequest) model(n *items) (*agent.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Messages = t.messages
+	out := &agent.Request{System: strings.Join(prompt, "\n\n"), Messages: t.messages}
 	if f := r.Output.Format; f != nil {
 		out.Output = f.Schema
 	}
@@ -119,6 +121,8 @@ func (m *message) addBlocks(n *items, t *thread, param string) error {
 	}
 	added.Parts = parts
 	switch m.Role {
+	case "system":
+		t.system(textOf(parts))
 	case "assistant":
 		added.Role = agent.RoleAssistant
 		t.add(added)
