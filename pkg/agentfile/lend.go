@@ -22,7 +22,6 @@ func (l *loader) lend(n *Node, modelOf func(*Model) *provider.Model) bool {
 	s := n.File.Spec
 	own := s.Model.loan(n.Agent.Provider, n.Agent.ContextTokens)
 	own.Implied = true
-	n.Agent.LendTools = s.Lend.tools()
 	if !s.Lend.models() {
 		if s.Flavor != FlavorCaller {
 			n.Agent.Lend = []agent.Loan{own}
@@ -81,14 +80,6 @@ func (e *LendEntry) UnmarshalJSON(data []byte) error {
 	err := json.Unmarshal(data, &tool)
 	e.Tool = tool.Tool
 	return err
-}
-
-// MarshalJSON writes what UnmarshalJSON reads.
-func (e LendEntry) MarshalJSON() ([]byte, error) {
-	if e.Tool != "" {
-		return json.Marshal(map[string]string{"tool": e.Tool})
-	}
-	return json.Marshal(e.Model)
 }
 
 // models reports whether l says which models are lent, be it none.

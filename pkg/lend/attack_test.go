@@ -15,6 +15,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/lend"
+	"github.com/agents-exe/agents/pkg/runner"
 )
 
 // TestWhatAProgramMustNotDo sends what an endpoint refuses. Nothing of it reaches the model's
@@ -270,6 +271,55 @@ func TestTheEndOfACallEndsItsRequests(t *testing.T) {
 	})
 	<-gone
 	if u := out.Total.Agents["ask"]; u.Requests != 1 || u.Estimated != 1 {
+		t.Errorf("counted %+v", u)
+	}
+}
+
+// A journal keeps events.
+type journal []agent.Event
+
+func (j *journal) Append(_ context.Context, e agent.Event) error {
+	*j = append(*j, e)
+	return nil
+}
+
+func (j *journal) Sync(context.Context) error { return nil }
+
+// TestARequestOfAProgramIsNotItsResult ends a process after a program has had an answer, and before
+// its call has a result.
+func TestARequestOfAProgramIsNotItsResult(t *testing.T) {
+	s := serve(t, "ok")
+	f := program(func(ctx context.Context, e *lend.Endpoint) {
+		if _, text, err := post(ctx, e, paths[agent.ProtocolChat], body(agent.ProtocolChat, false), nil); err != nil {
+			t.Errorf("%v %s", err, text)
+		}
+	})
+	a := &agent.Agent{Slug: "top", Model: "own", Provider: caller{}, Toolsets: []agent.Toolset{f}, LendTools: []string{"ask"}, Lend: []agent.Loan{{Name: "lent", Provider: model(agent.ProtocolChat, s.URL)}}}
+	var whole journal
+	if _, err := (&runner.Runner{Agent: a, Journal: &whole}).Run(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	var b runner.Rebuilder
+	for _, e := range whole {
+		if e.Kind == agent.EventCallEnded {
+			break
+		}
+		if err := b.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from, _ := b.Resume()
+	var rest journal
+	out, err := (&runner.Runner{Agent: a, Journal: &rest, From: from}).Resume(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range rest {
+		if e.Kind == agent.EventCallEnded && e.Result.Text() != "asked" { // it is repeatable
+			t.Errorf("the result of the call is %q", e.Result.Text())
+		}
+	}
+	if u := out.Total.Agents["ask"]; u.Requests != 2 || u.Cost != 2*each {
 		t.Errorf("counted %+v", u)
 	}
 }

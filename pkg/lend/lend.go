@@ -41,7 +41,7 @@ const (
 	headerTime  = 10 * time.Second
 	bodyTime    = time.Minute
 	// writeTime is how long a program may take to read a piece of an answer.
-	writeTime = time.Minute
+	writeTime = 30 * time.Second
 )
 
 // An Endpoint serves the models of one call until Close.

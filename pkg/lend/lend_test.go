@@ -161,7 +161,7 @@ func (caller) Generate(_ context.Context, req *agent.Request, _ func(agent.Delta
 type program func(ctx context.Context, e *lend.Endpoint)
 
 func (program) Spec() agent.ToolSpec {
-	return agent.ToolSpec{Name: "ask", Schema: json.RawMessage(`{"type":"object"}`)}
+	return agent.ToolSpec{Name: "ask", Schema: json.RawMessage(`{"type":"object"}`), Effects: agent.EffectsIdempotent}
 }
 
 func (f program) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
