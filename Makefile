@@ -36,7 +36,7 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 FUZZTIME ?= 10s
 PROMPT ?= What is in the folder examples/quickstart?
 
-.PHONY: build fleet fleet-worker test test-lean test-mcp test-otlp test-fleet lint fuzz budget bench demo images demo-containers site recording dist reproducible check-packages check-release ci clean
+.PHONY: build fleet fleet-worker test test-lean test-mcp test-agents test-otlp test-fleet lint fuzz budget bench demo images demo-containers site recording dist reproducible check-packages check-release ci clean
 
 # The file fresh from the linker starts a quarter slower than its copy.
 build:
@@ -65,6 +65,11 @@ test:
 # What uses the changed libraries or the tag core, with them.
 test-lean: build
 	CGO_ENABLED=0 go test $(BUILDFLAGS) ./cmd/agents/internal/serving ./pkg/provider/... ./pkg/schema/... ./pkg/edge/a2aapi ./pkg/source/a2aclient
+
+# With coding agents that others wrote, from npm: see pkg/internal/realagents.
+test-agents: build
+	pkg/internal/realmcp/install realagents
+	AGENTS_TEST_AGENTS=$(CURDIR)/build/agents go test -count=1 $(TESTFLAGS) ./pkg/internal/realagents
 
 # With MCP servers and clients that others wrote, from npm: see pkg/internal/realmcp.
 test-mcp: build

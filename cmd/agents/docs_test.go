@@ -47,7 +47,7 @@ func TestDocs(t *testing.T) {
 	if err := os.Symlink(self, filepath.Join(bin, "agents")); err != nil { // see TestMain
 		t.Fatal(err)
 	}
-	needs := map[string]string{"README.md": "python3", "docs/cli.md": "python3", "docs/audit.md": "openssl", "docs/nesting.md": "python3", "docs/serve.md": "curl", "examples/mcp-conformance/README.md": "jq", "examples/tool-node/README.md": "node", "examples/runner-python/README.md": "python3", "examples/tool-python/README.md": "python3", "examples/context/README.md": "python3"}
+	needs := map[string]string{"README.md": "python3", "docs/cli.md": "python3", "docs/audit.md": "openssl", "docs/lend.md": "python3", "docs/nesting.md": "python3", "docs/serve.md": "curl", "examples/mcp-conformance/README.md": "jq", "examples/tool-node/README.md": "node", "examples/runner-python/README.md": "python3", "examples/tool-python/README.md": "python3", "examples/context/README.md": "python3"}
 	for _, name := range pages(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,6 +22,7 @@ type lentServer struct {
 	mu     sync.Mutex
 	served int
 	leaf   string // the last request of leaf
+	asks   bool   // calls bash_ask
 }
 
 func (s *lentServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -40,6 +41,8 @@ func (s *lentServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch text := string(body); {
 	case strings.Contains(text, `"role":"tool"`):
 		chunk(`{"content":"passed on"}`, `"stop"`)
+	case s.asks && strings.Contains(text, `"name":"bash_ask"`):
+		chunk(`{"tool_calls":[{"index":0,"id":"c0","function":{"name":"bash_ask","arguments":"{}"}}]}`, `"tool_calls"`)
 	case strings.Contains(text, "expert_mid"):
 		chunk(`{"tool_calls":[{"index":0,"id":"c1","function":{"name":"expert_mid","arguments":"{\"prompt\":\"p\"}"}}]}`, `"tool_calls"`)
 	case strings.Contains(text, "expert_leaf"):

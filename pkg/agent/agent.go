@@ -35,6 +35,9 @@ type Agent struct {
 	// Lend are the models that agents below may borrow. nil passes on those that are lent to
 	// this agent; an empty list lends none.
 	Lend []Loan
+	// LendTools are the names of the tools whose programs may use the same models; see
+	// runner.Lent.
+	LendTools []string
 	// InputSchema is the shape of the arguments of the agent as a tool, an object; nil
 	// is that of the text "prompt". See Prompt.
 	InputSchema *Shape
@@ -282,6 +285,8 @@ type Request struct {
 	// Borrow sends req to a model that an agent above lends; Borrowed calls it with its Wish. nil
 	// means that there is no agent above.
 	Borrow func(ctx context.Context, wish string, req *Request, delta func(Delta)) (*Response, error) `json:"-"`
+	// Pass is sent in place of the request by a Provider of its protocol; nil is none.
+	Pass *Pass `json:"-"`
 }
 
 // A ToolFitter is a Provider whose server refuses some schemas of tools, and with them the

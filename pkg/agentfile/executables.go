@@ -13,6 +13,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
+	"github.com/agents-exe/agents/pkg/lend"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/session/transcript"
 	"github.com/agents-exe/agents/pkg/source/exectool"
@@ -109,7 +110,9 @@ func (e *executables) describe(ctx context.Context, l *loader, n *Node) {
 
 // open returns the tools of the executables. Watched ones are live.
 func (e *executables) open(l *loader, n *Node) (tools []agent.Tool) {
-	if e.set = e.found; e.set == nil {
+	e.set = e.found
+	l.checkLend(n, e.list())
+	if e.set == nil {
 		return nil
 	}
 	n.protected = append(n.protected, e.set)
@@ -218,6 +221,9 @@ func (l *loader) openPrograms(ctx context.Context, n *Node) *exectool.Toolset {
 	opts := exectool.Options{Environ: l.environ(s.ToolEnv), SpoolDir: l.opts.Folders.Outputs, LockDir: l.opts.Folders.Locks,
 		DescribeTimeout: l.opts.Describe.Timeout, Slow: l.opts.Describe.Slow, Redact: l.redact, Pinned: l.opts.Same.Pinned || l.lock != nil,
 		SessionJSON: sessionJSON}
+	if len(s.Lend.tools()) > 0 {
+		opts.Lend = l.endpoint
+	}
 	if l.opts.Folders.Cache != "" {
 		opts.CacheDir = toolCache(l.opts.Folders.Cache)
 	}
@@ -226,6 +232,15 @@ func (l *loader) openPrograms(ctx context.Context, n *Node) *exectool.Toolset {
 		return nil // ctx has ended, which Load says
 	}
 	return set
+}
+
+// endpoint opens one for the models that are lent to a call.
+func (l *loader) endpoint(ctx context.Context, inv *agent.Invocation, names []string) (exectool.Endpoint, error) {
+	e, err := lend.Open(ctx, inv, names, l.redact)
+	if e == nil {
+		return nil, err // an interface without a value
+	}
+	return e, nil
 }
 
 // sessionJSON is the session of a call in agents-exe's form.

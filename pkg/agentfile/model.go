@@ -44,6 +44,7 @@ const (
 // model gives the agent of n its models, or says why it cannot have them.
 func (l *loader) model(n *Node) bool {
 	s := n.File.Spec
+	n.Agent.LendTools = s.Lend.tools()
 	if s.Step != "" {
 		return l.stepModel(n)
 	}

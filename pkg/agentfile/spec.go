@@ -25,7 +25,7 @@ type Spec struct {
 	Model
 	Models   map[string]Model `json:"models"`
 	Fallback []string         `json:"fallback"`
-	Lend     *[]string        `json:"lend"`
+	Lend     *Lend            `json:"lend"`
 
 	Announce      string           `json:"announce"`
 	SystemPrompt  Lines            `json:"systemPrompt"`

@@ -62,6 +62,9 @@ type Command struct {
 	// the program may read and write in any case; "" is none.
 	Sandbox Sandbox
 	Share   string
+	// Local is a host and a port on loopback to which the program may connect in any case; ""
+	// is none.
+	Local string
 }
 
 func (c *Command) grace() time.Duration {

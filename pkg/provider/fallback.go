@@ -57,6 +57,9 @@ func (f *Fallback) Generate(ctx context.Context, req *agent.Request, delta func(
 	if req.Again != nil {
 		asked.Again = func(consumed agent.Usage) error { return req.Again(failed.Add(consumed)) }
 	}
+	if req.Pass != nil {
+		f = f.passing(req.Pass.Protocol)
+	}
 	for at := f.index(req.Fallback); ; at = (at + 1) % len(f.Models) {
 		m, shown := &f.Models[at], false
 		resp, err := m.Generate(ctx, &asked, func(d agent.Delta) {
@@ -73,7 +76,7 @@ func (f *Fallback) Generate(ctx context.Context, req *agent.Request, delta func(
 			failed = failed.Add(refused.Usage)
 		}
 		failures = append(failures, failure{m.Name, err})
-		if ctx.Err() != nil || !ok || shown || !elsewhere(refused) || len(failures) == len(f.Models) {
+		if ctx.Err() != nil || !ok || shown || req.Pass != nil && req.Pass.Begun || !elsewhere(refused) || len(failures) == len(f.Models) {
 			return nil, consumed(f.failed(failures), failed)
 		}
 		if req.Again != nil {
@@ -85,6 +88,14 @@ func (f *Fallback) Generate(ctx context.Context, req *agent.Request, delta func(
 			delta(agent.Delta{Kind: agent.DeltaRetry, Text: failures[len(failures)-1].Error(), Fallback: next.Name, Model: next.Model})
 		}
 	}
+}
+
+// Passes implements agent.Passer.
+func (f *Fallback) Passes(protocol string) bool { return agent.Passes(f.Models[0].Provider, protocol) }
+
+// passing returns f with those models that send a Pass of the protocol.
+func (f *Fallback) passing(protocol string) *Fallback {
+	return &Fallback{Models: slices.DeleteFunc(slices.Clone(f.Models), func(m Model) bool { return !agent.Passes(m.Provider, protocol) })}
 }
 
 // A failure is why a model did not answer.

@@ -91,7 +91,7 @@ func (r *Retry) Generate(ctx context.Context, req *agent.Request, delta func(age
 		if ok {
 			failed = failed.Add(failure.Usage)
 		}
-		if ctx.Err() != nil || !ok || !failure.Temporary {
+		if ctx.Err() != nil || !ok || !failure.Temporary || req.Pass != nil && req.Pass.Begun {
 			return nil, consumed(err, failed)
 		}
 		now := clock()

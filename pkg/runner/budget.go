@@ -109,6 +109,7 @@ type account struct {
 	asking  int     // requests in progress
 	largest amounts // of one request; zero until one was answered
 	known   bool    // largest is known
+	lent    bool    // and has requests of programs, which may ask another model than the agents
 
 	timed        time.Duration // the wall time that the run may take; 0 is not limited
 	began, until time.Time     // of the wall time
@@ -272,6 +273,7 @@ func (r *run) reserveRequest(ctx context.Context, step agent.Step) (settle func(
 		release()
 		for n := &r.node; n != nil; n = n.up {
 			n.account.note(usage)
+			n.account.lent = n.account.lent || r.program && usage != (agent.Usage{})
 			unpriced = unpriced || usage.Unpriced() > 0 && usage.Cost == 0 && n.account.limit[amountUSD] != unlimited
 		}
 		model, _ := r.model(r.session.Fallback)
@@ -343,7 +345,7 @@ func (r *node) fits(size int) bool {
 		if !a.within || a.asking == 0 {
 			continue
 		}
-		if !a.known {
+		if !a.known || r.program && !a.lent {
 			return false
 		}
 		used, estimate := consumed(&n.total), a.estimate(size)

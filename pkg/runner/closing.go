@@ -14,7 +14,7 @@ import (
 // closing returns a *NearlySpent if the model must answer now, otherwise nil; step is
 // what the session needs. r.tree.mu is held.
 func (r *run) closing(step agent.Step) error {
-	if step.Kind != agent.StepModel || r.session.Closing != "" {
+	if step.Kind != agent.StepModel || r.session.Closing != "" || r.program {
 		return nil
 	}
 	left, of := r.left(false)
@@ -55,7 +55,7 @@ func (r *run) low(kind int, left, base int64) bool {
 
 // closingTime does the same as closing for the wall time.
 func (r *run) closingTime(step agent.Step) error {
-	if step.Kind != agent.StepModel || r.session.Closing != "" {
+	if step.Kind != agent.StepModel || r.session.Closing != "" || r.program {
 		return nil
 	}
 	var by *node

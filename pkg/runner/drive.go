@@ -24,6 +24,7 @@ type node struct {
 	total   agent.TotalUsage // with all sub-agents; guarded by tree.mu
 	account account
 	behalf  bool // see OnBehalf
+	program bool // see AskLent
 }
 
 // A run does what Session.Next says.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -40,7 +41,7 @@ func (r *run) endOf(ctx context.Context, c agent.PendingCall) (result agent.Resu
 	t := r.tree
 	t.mu.Lock()
 	p := t.pending[c.Key]
-	ok = p.Session != nil && p.Session.Ended != ""
+	ok = p.Session != nil && p.Session.Ended != "" && !slices.Contains(r.agent.LendTools, p.Session.Agent) // which is a request of its program
 	if ok {
 		delete(t.pending, c.Key)
 	}

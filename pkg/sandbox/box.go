@@ -301,12 +301,15 @@ func (b *Box) readable(program string) []string {
 }
 
 // environ is what of an environment is passed on.
-func (b *Box) environ(environ []string) []string {
+func (b *Box) environ(c *process.Command) []string {
 	if b.config.Environment == nil {
-		return slices.Clone(environ)
+		return slices.Clone(c.Env)
 	}
 	always := []string{"PATH", "HOME", "LANG", "TERM", process.MarkVariable}
-	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
+	if c.Local != "" {
+		always = append(always, "OPENAI_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+	}
+	return slices.DeleteFunc(slices.Clone(c.Env), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		return !slices.Contains(always, name) && !strings.HasPrefix(name, "AGENTS_") && !slices.Contains(b.config.Environment, name)
 	})

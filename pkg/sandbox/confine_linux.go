@@ -34,10 +34,12 @@ type session struct {
 	temp   string
 	folder *process.Temp // temp, if it is not ""
 	mounts mounts
-	domain *Proxy    // for a list of domains
-	denied refusals  // by it
-	absent []string  // what the program must not make
-	rules  *prepared // of Landlock alone
+	domain *Proxy       // for a list of domains
+	listen []string     // the addresses of the sockets in the network namespace
+	local  net.Listener // for Command.Local
+	denied refusals     // by it
+	absent []string     // what the program must not make
+	rules  *prepared    // of Landlock alone
 
 	spaces *spaces
 	helper *net.UnixConn // of a helper that becomes the program
@@ -56,7 +58,7 @@ func (b *Box) confine(c *process.Command, rung string) (_ *process.Confined, err
 	}()
 	s.order.Root = b.place.Ladder.root && rung != Limits
 	s.order.Filter = hasFilter && rung != Limits
-	env := b.environ(c.Env)
+	env := b.environ(c)
 	if s.folder, env, err = b.privateTemp(env); err != nil {
 		return nil, err
 	}
@@ -64,7 +66,7 @@ func (b *Box) confine(c *process.Command, rung string) (_ *process.Confined, err
 		s.temp = s.folder.Dir
 	}
 	s.files(c)
-	if env, err = s.network(env); err != nil {
+	if env, err = s.network(env, c.Local); err != nil {
 		return nil, err
 	}
 	if err := s.limit(); err != nil {
@@ -105,7 +107,7 @@ func (s *session) inSpaces(w *process.Confined) (err error) {
 	}
 	w.Fork = func(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
 		pid, listener, err := s.spaces.start(&start{Path: path, Argv: argv, Env: attr.Env, Dir: attr.Dir, Temp: s.temp,
-			Network: s.isolated(), Listen: s.domain != nil, Order: order}, attr)
+			Network: s.isolated(), Listen: s.listen, Order: order}, attr)
 		if err != nil {
 			return 0, err
 		}
@@ -279,8 +281,9 @@ func (s *session) restrict() error {
 	return s.order.Sockets.filter()
 }
 
-// network fills in where connections may go. A list of domains needs a proxy.
-func (s *session) network(env []string) ([]string, error) {
+// network fills in where connections may go. A list of domains needs a proxy. local is an address
+// that is permitted in any case.
+func (s *session) network(env []string, local string) ([]string, error) {
 	n, c := s.box.config.Network, s.box.config
 	s.order.Sockets.IPC = s.spacious() || c.Read == nil && c.Write == nil
 	if n == nil || n.All {
@@ -288,15 +291,29 @@ func (s *session) network(env []string) ([]string, error) {
 		return env, nil
 	}
 	s.order.Sockets.Internet = s.spacious()
-	if len(n.Domains) == 0 || s.rung == Limits {
+	if len(n.Domains) == 0 && local == "" || s.rung == Limits {
 		return env, nil
 	}
 	if s.spacious() {
-		s.domain = s.box.proxyFor(n.Domains, &s.denied) // which gets its listener from the namespace
-		return withProxy(env, proxyAddress), nil
+		if len(n.Domains) > 0 {
+			s.domain = s.box.proxyFor(n.Domains, &s.denied) // which gets its listener from the namespace
+			s.listen, env = []string{proxyAddress}, withProxy(env, proxyAddress)
+		}
+		if local != "" {
+			s.listen = append(s.listen, local)
+		}
+		return env, nil
 	}
 	if s.box.place.Ladder.landlock < 4 {
 		return env, nil // no network at all
+	}
+	s.order.Sockets.Internet, s.order.Sockets.Streams = true, true
+	if _, port, err := net.SplitHostPort(local); err == nil {
+		n, _ := strconv.ParseUint(port, 10, 16) // of a listener of this process
+		s.order.Files.Ports = []uint64{n}
+	}
+	if len(n.Domains) == 0 {
+		return env, nil
 	}
 	// TCP connections to the port of the proxy alone. Another host that listens on this
 	// port can be reached, if its address is known.
@@ -307,20 +324,25 @@ func (s *session) network(env []string) ([]string, error) {
 	s.domain = s.box.proxyFor(n.Domains, &s.denied)
 	go s.domain.Serve(l)
 	address := l.Addr().(*net.TCPAddr)
-	s.order.Files.Ports = []uint64{uint64(address.Port)}
-	s.order.Sockets.Internet, s.order.Sockets.Streams = true, true
+	s.order.Files.Ports = append(s.order.Files.Ports, uint64(address.Port))
 	return withProxy(env, address.String()), nil
 }
 
-// serve lets the proxy serve the socket that a helper made, if it did.
-func (s *session) serve(listener []*os.File) error {
-	for _, f := range listener {
+// serve serves the sockets that a helper made at the addresses of listen: with the proxy, or with
+// what is at the same address outside.
+func (s *session) serve(listeners []*os.File) error {
+	for i, f := range listeners {
 		l, err := net.FileListener(f)
 		f.Close()
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case s.listen[i] == proxyAddress:
+			go s.domain.Serve(l)
+		default:
+			s.local = l
+			go forward(l, s.listen[i])
 		}
-		go s.domain.Serve(l)
 	}
 	return nil
 }
@@ -366,7 +388,7 @@ func (s *session) bubblewrap(w *process.Confined) error {
 			args = append(args, "--size", strconv.Itoa(tempSize), "--tmpfs", dir)
 		}
 	}
-	s.order.Listen = s.domain != nil
+	s.order.Listen = s.listen
 	helper := w.Path
 	if helper == "/proc/self/exe" { // which would be bwrap
 		if helper, err = os.Executable(); err != nil {
@@ -419,7 +441,7 @@ func (s *session) command(pid int) error {
 			files, s.order.Processes = []int{int(f.Fd())}, s.box.config.Processes+int64(len(below)) // those above the helper stay
 		}
 	}
-	if err := send(s.helper, s.order, files...); err != nil || !s.order.Listen {
+	if err := send(s.helper, s.order, files...); err != nil || len(s.order.Listen) == 0 {
 		return err
 	}
 	var r report
@@ -460,6 +482,9 @@ func (s *session) close() {
 	}
 	if s.domain != nil {
 		s.domain.Close()
+	}
+	if s.local != nil {
+		s.local.Close()
 	}
 	if s.group != nil {
 		s.group.remove()

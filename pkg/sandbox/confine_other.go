@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 
 	"github.com/agents-exe/agents/pkg/process"
 )
@@ -51,7 +52,7 @@ func (b *Box) Confine(c *process.Command) (*process.Confined, error) {
 	if err := b.check(rung); err != nil {
 		return nil, err
 	}
-	folder, env, err := b.privateTemp(b.environ(c.Env))
+	folder, env, err := b.privateTemp(b.environ(c))
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +89,11 @@ func (b *Box) Confine(c *process.Command) (*process.Confined, error) {
 		}
 		proxy = b.proxyFor(n.Domains, &denied)
 		go proxy.Serve(l)
-		s.proxyPort = l.Addr().(*net.TCPAddr).Port
+		s.ports = append(s.ports, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 		w.Env = withProxy(w.Env, l.Addr().String())
+	}
+	if _, port, err := net.SplitHostPort(c.Local); err == nil {
+		s.ports = append(s.ports, port)
 	}
 	empty := func(p string) bool { return p == "" }
 	s.read, s.write = slices.DeleteFunc(s.read, empty), slices.DeleteFunc(s.write, empty)

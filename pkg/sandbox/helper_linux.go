@@ -36,8 +36,8 @@ type order struct {
 	Files   files          `json:"files"`
 	Filter  bool           `json:"filter,omitempty"`
 	Sockets sockets        `json:"sockets"`
-	// Listen makes a helper listen at proxyAddress and hand the socket over.
-	Listen bool `json:"listen,omitempty"`
+	// Listen makes a helper listen at these addresses and hand the sockets over.
+	Listen []string `json:"listen,omitempty"`
 	// Processes is the limit that a helper writes into the file that comes with the order,
 	// before it becomes the program; 0 is none.
 	Processes int64 `json:"processes,omitempty"`
@@ -105,12 +105,16 @@ func become(pipe *net.UnixConn, argv []string) error {
 	if err != nil {
 		return err
 	}
-	if o.Listen {
-		l, err := listen()
+	if len(o.Listen) > 0 {
+		listeners, err := listen(o.Listen)
 		if err != nil {
 			return err
 		}
-		if err := send(pipe, report{}, int(l.Fd())); err != nil {
+		var fds []int
+		for _, l := range listeners {
+			fds = append(fds, int(l.Fd()))
+		}
+		if err := send(pipe, report{}, fds...); err != nil {
 			return err
 		}
 	}
@@ -268,15 +272,22 @@ func receive(conn *net.UnixConn, v any) (files []*os.File, err error) {
 // proxyAddress is where the proxy is inside of a network namespace.
 const proxyAddress = "127.0.0.1:3128"
 
-// listen listens at proxyAddress. The socket stays in the network namespace in which it
-// is made, and works from everywhere.
-func listen() (*os.File, error) {
-	l, err := net.Listen("tcp", proxyAddress)
-	if err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
+// listen listens at addresses. A socket stays in the network namespace in which it is made, and
+// works from everywhere.
+func listen(addresses []string) (files []*os.File, err error) {
+	for _, address := range addresses {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return files, err
+		}
+		f, err := l.(*net.TCPListener).File()
+		l.Close()
+		if err != nil {
+			return files, err
+		}
+		files = append(files, f)
 	}
-	defer l.Close()
-	return l.(*net.TCPListener).File()
+	return files, nil
 }
 
 // loopbackUp switches on the loopback interface.

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -110,6 +111,43 @@ func TestDomains(t *testing.T) {
 		}
 		if !strings.Contains(strings.Join(log, "\n"), refused) {
 			t.Errorf("the person reads %q, want %q", log, refused)
+		}
+	}, Namespaces, Bubblewrap, Landlock)
+}
+
+// TestALocalAddressIsReached has a program without network reach the one address on this machine
+// that its command names, and keep the variables that name it.
+func TestALocalAddressIsReached(t *testing.T) {
+	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "the endpoint") }))
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer local.Close()
+	defer other.Close()
+	onEach(t, func(t *testing.T, l *Ladder) {
+		for _, domains := range [][]string{nil, {"example.com"}} {
+			b := box(t, l, Config{Workspace: true, Read: []string{"/"}, Network: &Network{Domains: domains}, Environment: []string{}})
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			address := local.Listener.Addr().String()
+			var out bytes.Buffer
+			e, err := process.Run(t.Context(), &process.Command{
+				Path: self, Args: []string{clientFlag, "get http://" + address, "tcp " + other.Listener.Addr().String(), "tcp 1.1.1.1:80", "get http://" + address}, Dir: b.place.Dir,
+				Env: append(b.place.Environ, "OPENAI_BASE_URL=x"), Stdout: &out, Sandbox: b, Mark: t.Name(), Local: address,
+			})
+			if err != nil || e.Code != 7 {
+				t.Fatalf("%v, %v: %s", e, err, &out)
+			}
+			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+			for i, want := range []string{"200 the endpoint", "failed: ", "failed: ", "200 the endpoint"} {
+				if i >= len(lines) || !strings.HasPrefix(lines[i], want) {
+					t.Errorf("with the domains %q: line %d of\n%s\nwant %q", domains, i+1, &out, want)
+				}
+			}
+			if !slices.Contains(b.environ(&process.Command{Env: []string{"OPENAI_BASE_URL=x"}, Local: address}), "OPENAI_BASE_URL=x") ||
+				len(b.environ(&process.Command{Env: []string{"OPENAI_BASE_URL=x"}})) > 0 {
+				t.Error("the variables of an endpoint are not those of a command with one")
+			}
 		}
 	}, Namespaces, Bubblewrap, Landlock)
 }

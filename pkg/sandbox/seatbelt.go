@@ -21,10 +21,10 @@ type seatbelt struct {
 	secrets []string
 	// protected paths cannot be written or created, and pinned ones cannot be renamed.
 	protected, pinned []string
-	// network is where connections may go; nil is everywhere. For domains it is the port of
-	// the proxy on this machine.
-	network   *Network
-	proxyPort int
+	// network is where connections may go; nil is everywhere. Otherwise ports are those on this
+	// machine that may be reached: of the proxy for domains, and of Command.Local.
+	network *Network
+	ports   []string
 }
 
 func (s seatbelt) command(argv []string) []string {
@@ -113,8 +113,11 @@ func (s seatbelt) profile() string {
 	switch n := s.network; {
 	case n == nil || n.All:
 		b.WriteString("(allow network*)\n" + seatbeltTLS)
-	case len(n.Domains) > 0:
-		fmt.Fprintf(&b, "(allow network-outbound (remote ip \"localhost:%d\"))\n%s", s.proxyPort, seatbeltTLS)
+	case len(s.ports) > 0:
+		for _, port := range s.ports {
+			fmt.Fprintf(&b, "(allow network-outbound (remote ip \"localhost:%s\"))\n", port)
+		}
+		b.WriteString(seatbeltTLS)
 	}
 	return b.String()
 }

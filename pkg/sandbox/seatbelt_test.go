@@ -21,7 +21,7 @@ func TestSeatbeltProfile(t *testing.T) {
 			secrets: []string{"/Users/me/.ssh", "/Users/me/.*history", "/Users/me/Library/Application Support/Google"},
 		},
 		"domains": {
-			read: []string{"/Users/me/data"}, write: []string{}, network: &Network{Domains: []string{"example.org"}}, proxyPort: 3128,
+			read: []string{"/Users/me/data"}, write: []string{}, network: &Network{Domains: []string{"example.org"}}, ports: []string{"3128"},
 		},
 		"named-secret": {
 			read: []string{"/Users/me", "/Users/me/.aws/config"}, write: []string{"/Users/me/.cargo/credentials.toml"}, network: &Network{All: true},

@@ -44,10 +44,10 @@ type start struct {
 	Dir  string   `json:"dir"`
 	// Temp is where the private folder is mounted; "" is none.
 	Temp string `json:"temp,omitempty"`
-	// Network makes a network namespace, and Listen a socket in it at proxyAddress.
-	Network bool  `json:"network,omitempty"`
-	Listen  bool  `json:"listen,omitempty"`
-	Order   order `json:"order"`
+	// Network makes a network namespace, and Listen sockets in it at these addresses.
+	Network bool     `json:"network,omitempty"`
+	Listen  []string `json:"listen,omitempty"`
+	Order   order    `json:"order"`
 }
 
 // ambient are the capabilities in its namespaces that a helper needs.
@@ -105,32 +105,34 @@ func serveSpaces(pipe *net.UnixConn) error {
 		if err != nil {
 			return nil // the process that wants calls is gone, or has enough
 		}
-		var listener *os.File
+		var listeners []*os.File
 		done := make(chan struct{})
 		go func() {
 			runtime.LockOSThread() // for good: the thread ends with the goroutine
 			defer close(done)
-			r.PID, listener, err = s.start(space, files)
+			r.PID, listeners, err = s.start(space, files)
 		}()
 		<-done
 		r.Errno, r.Error = 0, ""
 		var fds []int
 		if err != nil {
 			r = reportOf(err)
-		} else if listener != nil {
-			fds = []int{int(listener.Fd())}
+		} else {
+			for _, l := range listeners {
+				fds = append(fds, int(l.Fd()))
+			}
 		}
 		if err := send(pipe, r, fds...); err != nil {
 			return err
 		}
-		for _, f := range append(files, listener) {
-			f.Close() // no listener is fine
+		for _, f := range append(files, listeners...) {
+			f.Close()
 		}
 	}
 }
 
 // start starts a program in the namespaces of a process. It changes this thread.
-func (s *start) start(space int, files []*os.File) (pid int, listener *os.File, err error) {
+func (s *start) start(space int, files []*os.File) (pid int, listeners []*os.File, err error) {
 	// A thread shares its folders with the others until it says otherwise.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return 0, nil, fmt.Errorf("unshare: %w", err)
@@ -153,16 +155,14 @@ func (s *start) start(space int, files []*os.File) (pid int, listener *os.File, 
 			return 0, nil, err
 		}
 	}
-	if s.Listen {
-		if listener, err = listen(); err != nil {
-			return 0, nil, err
-		}
+	if listeners, err = listen(s.Listen); err != nil {
+		return 0, listeners, err
 	}
 	if err := dropCapabilities(s.Order.Root); err != nil {
-		return 0, listener, err
+		return 0, listeners, err
 	}
 	if err := s.Order.restrict(); err != nil {
-		return 0, listener, err
+		return 0, listeners, err
 	}
 	fds := make([]uintptr, len(files))
 	for i, f := range files {
@@ -170,7 +170,7 @@ func (s *start) start(space int, files []*os.File) (pid int, listener *os.File, 
 	}
 	pid, err = syscall.ForkExec(s.Path, s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: s.Env, Files: fds,
 		Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_PARENT}})
-	return pid, listener, err
+	return pid, listeners, err
 }
 
 // serveInit is the first process of a PID namespace. When it ends, the others are killed.

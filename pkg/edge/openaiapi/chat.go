@@ -61,7 +61,8 @@ func (o *chatOutput) finish(r *reply) {
 		}
 		more["role"], more["refusal"] = "assistant", text(r.refusal)
 		whole := o.object("chat.completion", object{"index": 0, "message": more, "finish_reason": reason})
-		whole["usage"], whole["agents"] = usage(r.usage, "prompt", "completion"), r.extra
+		whole["usage"] = usage(r.usage, "prompt", "completion")
+		r.extra.add(whole)
 		writeJSON(o.w, http.StatusOK, whole)
 		return
 	}
@@ -69,7 +70,7 @@ func (o *chatOutput) finish(r *reply) {
 		o.chunk(more)
 	}
 	last := o.object("chat.completion.chunk", object{"index": 0, "delta": object{}, "finish_reason": reason})
-	last["agents"] = r.extra
+	r.extra.add(last)
 	o.send("", last)
 	if o.req.StreamOptions.IncludeUsage {
 		last = o.object("chat.completion.chunk")

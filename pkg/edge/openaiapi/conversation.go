@@ -298,6 +298,13 @@ type extension struct {
 	Warnings []string     `json:"warnings,omitempty"`
 }
 
+// add adds the member to a response of an agent. That of a model has no session.
+func (e *extension) add(to object) {
+	if e.Session != "" {
+		to["agents"] = e
+	}
+}
+
 // reply is what there is since the last one.
 func (c *conversation) reply(calls []call) *reply {
 	r := &reply{text: c.cut(c.last), calls: calls, messages: c.messages(calls), usage: c.total.Usage}

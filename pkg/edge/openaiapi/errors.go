@@ -69,13 +69,18 @@ func asAPIError(err error) *apiError {
 
 func writeError(w http.ResponseWriter, err error) {
 	e := asAPIError(err)
+	e.head(w)
+	writeJSON(w, e.status, object{"error": e})
+}
+
+// head writes the headers of an error.
+func (e *apiError) head(w http.ResponseWriter) {
 	if e.retry > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.retry.Seconds()))))
 	}
 	if e.final { // the libraries of OpenAI repeat a request after many errors
 		w.Header().Set("X-Should-Retry", "false")
 	}
-	writeJSON(w, e.status, object{"error": e})
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

@@ -151,7 +151,7 @@ func (h *Handler) find(name string) (agent.ToolSpec, error) {
 }
 
 func (h *Handler) run(w http.ResponseWriter, r *http.Request, responses bool) {
-	req := &request{Parallel: true, Store: true, ToolChoice: json.RawMessage(`"auto"`), Tools: json.RawMessage("[]"), Metadata: json.RawMessage("{}"), created: time.Now().Unix()}
+	req := newRequest()
 	sum, err := h.decode(w, r, req)
 	if err == nil {
 		err = req.refused()
@@ -172,6 +172,11 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, responses bool) {
 	h.leave(x, x.tell(r.Context(), out))
 }
 
+// newRequest returns a request with the defaults of the APIs.
+func newRequest() *request {
+	return &request{Parallel: true, Store: true, ToolChoice: json.RawMessage(`"auto"`), Tools: json.RawMessage("[]"), Metadata: json.RawMessage("{}"), created: time.Now().Unix()}
+}
+
 // accept checks a request and begins or continues its run.
 func (h *Handler) accept(r *http.Request, req *request, responses bool) (*conversation, error) {
 	spec, err := h.find(req.Model)
@@ -185,7 +190,7 @@ func (h *Handler) accept(r *http.Request, req *request, responses bool) (*conver
 		}
 	}
 	n := &items{left: func() error { return context.Cause(r.Context()) }}
-	t, err := req.thread(n, earlier, responses)
+	t, err := req.thread(n, newThread(earlier), responses)
 	if err != nil {
 		return nil, err
 	}

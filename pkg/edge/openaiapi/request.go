@@ -242,10 +242,9 @@ func each[T any](n *items, list json.RawMessage, param string, f func(v *T, para
 	return nil
 }
 
-// thread returns the messages of the request behind those of an earlier response.
-func (r *request) thread(n *items, earlier []agent.Message, responses bool) (*thread, error) {
+// thread adds the messages of the request to t, and returns it.
+func (r *request) thread(n *items, t *thread, responses bool) (*thread, error) {
 	name, list := "messages", r.Messages
-	t := newThread(earlier)
 	if responses {
 		name, list = "input", r.Input
 		t.system(r.Instructions)

@@ -132,8 +132,9 @@ func (o *responseOutput) finish(r *reply) {
 	if r.short != "" {
 		whole["status"], whole["incomplete_details"] = "incomplete", object{"reason": strings.Replace(r.short, cutShort, "max_output_tokens", 1)}
 	}
-	whole["usage"], whole["agents"] = usage(r.usage, "input", "output"), r.extra
-	if o.req.Store {
+	whole["usage"] = usage(r.usage, "input", "output")
+	r.extra.add(whole)
+	if o.req.Store && o.handler != nil {
 		o.handler.answered(o.id, encode(whole))
 	}
 	if !o.on {

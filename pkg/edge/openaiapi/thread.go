@@ -17,6 +17,8 @@ import (
 type thread struct {
 	messages []agent.Message
 	notes    []agent.Part // instructions for the next message of the user
+	// prompt, if it is not nil, gets the instructions instead: they are for a model.
+	prompt *[]string
 }
 
 // newThread begins with the messages of a stored response, which others may read: what the
@@ -37,7 +39,11 @@ func note(text string) agent.Part {
 
 // system adds instructions of the client.
 func (t *thread) system(text string) {
-	if text != "" {
+	switch {
+	case text == "":
+	case t.prompt != nil:
+		*t.prompt = append(*t.prompt, text)
+	default:
 		t.notes = append(t.notes, note(text))
 	}
 }

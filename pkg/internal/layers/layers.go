@@ -65,6 +65,8 @@ var rules = []rule{
 	{path: "pkg/runner", floor: 1, modules: []string{"golang.org/x/sync"}, beside: []string{"pkg/agent"}},
 
 	{path: "pkg/config", floor: 2},
+	{path: "pkg/edge/openaiapi", floor: 2},
+	{path: "pkg/lend", floor: 2, beside: []string{"pkg/edge/openaiapi", "pkg/provider/modelhttp"}},
 	{path: "pkg/observe", floor: 2},
 	{path: "pkg/policy", floor: 2, modules: []string{"mvdan.cc/sh/v3"}},
 	{path: "pkg/prices", floor: 2},
@@ -105,7 +107,6 @@ var rules = []rule{
 	{path: "pkg/edge/a2aapi", floor: 3, modules: []string{"github.com/a2aproject/a2a-go/v2"}},
 	{path: "pkg/edge/acpserver", floor: 3},
 	{path: "pkg/edge/mcpserver", floor: 3, modules: []string{"github.com/mark3labs/mcp-go"}},
-	{path: "pkg/edge/openaiapi", floor: 3},
 	{path: "pkg/edge/serve", floor: 3},
 	{path: "pkg/host", floor: 3, beside: []string{"pkg/agentfile"}},
 	{path: "pkg/session/sessionindex", floor: 3, modules: []string{"modernc.org/sqlite"}},

@@ -64,6 +64,9 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	if delta == nil {
 		delta = func(agent.Delta) {}
 	}
+	if req.Pass != nil {
+		return p.ask(ctx, req, &answer{emit: delta})
+	}
 	sum := &agent.Response{Message: agent.Message{Role: agent.RoleAssistant}}
 	asked := req
 	if outputSchema(modelOf(p.Model), req) == nil && p.ExtraBody["output_config"] == nil {
@@ -97,6 +100,9 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	return nil, &agent.ModelError{Message: fmt.Sprintf("the server paused one turn %d times", maxPauses), Usage: sum.Usage}
 }
 
+// Passes implements agent.Passer.
+func (p *Provider) Passes(protocol string) bool { return protocol == agent.ProtocolAnthropic }
+
 // FitTool implements agent.ToolFitter.
 func (p *Provider) FitTool(t agent.ToolSpec) (agent.ToolSpec, []string, error) {
 	return modelhttp.RefusedByAnthropic.Fit(t)
@@ -114,13 +120,16 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, a *answer) (*age
 	}
 	x.Trace, x.KeyHeader = req.Trace, "X-Api-Key"
 	x.Header = map[string]string{"anthropic-version": version}
-	if modelOf(p.Model).bindsThoughts() {
+	if req.Pass == nil && modelOf(p.Model).bindsThoughts() {
 		x.Header["anthropic-beta"] = "thinking-binding-controls-2026-08-01"
 	}
 	if x.URL.Hostname() != host && p.Key != nil && p.Key() != "" {
 		x.Header["Authorization"] = "Bearer " + p.Key() // other servers use one or the other
 	}
 	a.host = x.URL.Hostname()
+	if req.Pass != nil {
+		return x.Pass(ctx, req, a, false)
+	}
 	body, err := p.body(a.host, req)
 	if err != nil {
 		return nil, &agent.ModelError{Message: err.Error(), Err: err}

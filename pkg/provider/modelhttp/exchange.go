@@ -58,6 +58,10 @@ type Exchange struct {
 	key      string
 	secrets  []string // removed from errors
 	settings *Settings
+
+	pass   *agent.Pass    // what is sent, if another program made the request
+	passed io.WriteCloser // gets the answer for it
+	kind   string         // the type of the answer's content
 }
 
 // Open prepares a request to the path, such as "chat/completions", of the server that s
@@ -140,7 +144,7 @@ func (x *Exchange) Run(parent context.Context, req *agent.Request, body []byte, 
 		failed = &agent.ModelError{Message: parent.Err().Error(), Err: parent.Err()}
 	}
 	failed.Usage = a.Usage()
-	if failed.Usage != (agent.Usage{}) || a.State().Pieces > 0 || stopped && sent.Load() {
+	if failed.Usage != (agent.Usage{}) || a.State().Pieces > 0 || stopped && sent.Load() || x.pass != nil && x.pass.Begun {
 		failed.Usage = completed(failed.Usage, req, nil)
 	}
 	return nil, failed
@@ -173,6 +177,11 @@ func (x *Exchange) run(ctx context.Context, cancel context.CancelCauseFunc, body
 		if s := a.State(); n > 0 && s.Begun && !s.Finished {
 			idle.Reset(idleTimeout)
 		}
+		if x.pass != nil && n > 0 {
+			if _, err := x.passed.Write(p[:n]); err != nil {
+				return 0, err
+			}
+		}
 		return n, err
 	})
 	pieces := 0
@@ -188,6 +197,10 @@ func (x *Exchange) run(ctx context.Context, cancel context.CancelCauseFunc, body
 		}
 		pieces = s.Pieces
 	})
+	if x.pass != nil {
+		idle.Reset(EndTimeout)
+		x.pass.Whole = x.passRest(in) == nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +252,11 @@ func (x *Exchange) checkStatus(req *http.Request, next option.MiddlewareNext) (*
 	if err != nil {
 		return nil, connectionError(x.URL.Host, err)
 	}
+	x.kind = res.Header.Get("Content-Type")
 	if res.StatusCode < 200 || res.StatusCode > 299 {
+		if x.pass != nil {
+			x.refused(res)
+		}
 		defer res.Body.Close()
 		return nil, httpError(res, time.Now(), redact.New(x.secrets))
 	}

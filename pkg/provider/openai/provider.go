@@ -56,7 +56,7 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	}
 	resp, err := p.ask(ctx, req, delta)
 	refused, ok := errors.AsType[*modelhttp.RefusedCall](err)
-	if !ok {
+	if !ok || req.Pass != nil {
 		return resp, err
 	}
 	delta(agent.Delta{Kind: agent.DeltaRetry, Text: err.Error(), Attempt: 1})
@@ -66,6 +66,9 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 		agent.UserText("This tool call was refused: "+err.Error()+" Write it again as the tool's schema requires, or answer without it."))
 	return p.ask(ctx, &again, delta)
 }
+
+// Passes implements agent.Passer.
+func (p *Provider) Passes(protocol string) bool { return protocol == agent.ProtocolChat }
 
 // FitTool implements agent.ToolFitter.
 func (p *Provider) FitTool(t agent.ToolSpec) (agent.ToolSpec, []string, error) {
@@ -88,6 +91,9 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, delta func(agent
 	}
 	x.Trace = req.Trace
 	f := factsAt(flavor, x.URL)
+	if req.Pass != nil {
+		return x.Pass(ctx, req, &answer{emit: delta}, f.ask != nil && p.ExtraBody["stream_options"] == nil)
+	}
 	asked := req
 	if p.ExtraBody["response_format"] == nil && (f.output == outputTool || f.output == outputAlone && len(req.Tools) > 0) {
 		asked = modelhttp.WithAnswerTool(req)

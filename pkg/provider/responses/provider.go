@@ -68,7 +68,7 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 		resp, err := p.ask(ctx, req, f, delta)
 		failed, ok := errors.AsType[*agent.ModelError](err)
 		switch {
-		case !ok || failed.Status != http.StatusBadRequest:
+		case !ok || failed.Status != http.StatusBadRequest || req.Pass != nil:
 			return resp, err
 		case f.encrypted && strings.Contains(failed.Message, "ncrypted content is not supported"):
 			f.encrypted = false
@@ -79,6 +79,9 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 		}
 	}
 }
+
+// Passes implements agent.Passer.
+func (p *Provider) Passes(protocol string) bool { return protocol == agent.ProtocolResponses }
 
 // FitTool implements agent.ToolFitter.
 func (p *Provider) FitTool(t agent.ToolSpec) (agent.ToolSpec, []string, error) {
@@ -102,6 +105,9 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, f form, delta fu
 		return nil, err
 	}
 	x.Trace = req.Trace
+	if req.Pass != nil {
+		return x.Pass(ctx, req, &answer{host: x.URL.Host, emit: delta}, false)
+	}
 	asked := req
 	if p.OutputAlone && len(req.Tools) > 0 && p.ExtraBody["text"] == nil {
 		asked = modelhttp.WithAnswerTool(req)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"mime"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,6 +57,10 @@ type Description struct {
 	Context bool
 	// SessionJSON says that the tool reads the session: see Options.SessionJSON.
 	SessionJSON bool
+	// Models says that the tool uses models that its agent lends it: those of the names
+	// in ModelNames, or all if that is empty. See Options.Lend.
+	Models     bool
+	ModelNames []string
 	// Input is the JSON Schema of all arguments, which are then one JSON object that
 	// Command passes on standard input, and not Args; nil where there is none.
 	Input json.RawMessage
@@ -140,6 +145,7 @@ func (p *parser) description(obj *object) (*Description, error) {
 		func() error { return p.input(obj, d) },
 		func() error { return obj.value("context", false, "true or false", &d.Context) },
 		func() error { return obj.value("session-json", false, "true or false", &d.SessionJSON) },
+		func() error { return p.models(obj, d) },
 		func() error { return obj.value("examples", false, "an array of objects", &d.Examples) },
 	)
 	if err != nil {
@@ -429,6 +435,21 @@ func (p *parser) locks(obj *object, d *Description) error {
 			p.note("locks: %q: {%s} is none of the arguments", lock, name)
 		}
 	}
+	return nil
+}
+
+// models reads true, or the names of models.
+func (p *parser) models(obj *object, d *Description) error {
+	if obj.value("models", false, "true or false", &d.Models) == nil {
+		return nil
+	}
+	if err := obj.value("models", false, "true, false or an array of names", &d.ModelNames); err != nil {
+		return err
+	}
+	if slices.Contains(d.ModelNames, "") {
+		return errors.New("models: a name is empty")
+	}
+	d.Models = len(d.ModelNames) > 0
 	return nil
 }
 

@@ -3,6 +3,7 @@ package exectool
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,17 @@ func TestParseDescription(t *testing.T) {
 	}
 	if len(notes) != 0 {
 		t.Errorf("notes = %q, want none", notes)
+	}
+}
+
+func TestModelsOfADescription(t *testing.T) {
+	for text, want := range map[string]Description{
+		`true`: {Models: true}, `["a","b"]`: {Models: true, ModelNames: []string{"a", "b"}}, `false`: {}, `null`: {}, `[]`: {},
+	} {
+		d, _, err := ParseDescription([]byte(`{"slug":"s","description":"d","args":[],"models":` + text + `}`))
+		if err != nil || d.Models != want.Models || !slices.Equal(d.ModelNames, want.ModelNames) {
+			t.Errorf("%s: %+v, %v", text, d, err)
+		}
 	}
 }
 
@@ -226,6 +238,8 @@ func TestParseDescriptionErrors(t *testing.T) {
 		{"effects", `{"slug":"s","description":"d","args":[],"effects":"many"}`, `effects "many" is unknown; valid are none, idempotent, once`},
 		{"locks", `{"slug":"s","description":"d","args":[],"locks":"db"}`, `locks must be an array of strings, not a string`},
 		{"locks empty", `{"slug":"s","description":"d","args":[],"locks":[""]}`, `locks: a name is empty`},
+		{"models", `{"slug":"s","description":"d","args":[],"models":"all"}`, `models must be true, false or an array of names, not a string`},
+		{"models empty", `{"slug":"s","description":"d","args":[],"models":["a",""]}`, `models: a name is empty`},
 		{"timeout zero", `{"slug":"s","description":"d","args":[],"timeout-seconds":0}`, `timeout-seconds: 0 is not a valid number of seconds; it must be above 0 and at most 604800`},
 		{"timeout huge", `{"slug":"s","description":"d","args":[],"timeout-seconds":1e12}`, `timeout-seconds: 1e+12 is not a valid number of seconds; it must be above 0 and at most 604800`},
 		{"timeout text", `{"slug":"s","description":"d","args":[],"timeout-seconds":"5"}`, `timeout-seconds must be a number, not a string`},

@@ -136,12 +136,24 @@ type Options struct {
 	// SessionJSON returns the session of a call, for tools whose descriptions ask for it:
 	// they get it in a file. Tools behind a Runner do not get it; with nil, no tool does.
 	SessionJSON func(inv *agent.Invocation) ([]byte, error)
+	// Lend opens an endpoint for the models that are lent to a call, for tools whose
+	// descriptions ask for models: those of these names, or all. It returns nil if none is lent;
+	// with a nil Lend, none is to any tool.
+	Lend func(ctx context.Context, inv *agent.Invocation, names []string) (Endpoint, error)
 	// Grace is how long a tool has to end by itself after SIGTERM; 0 means the
 	// default of package process.
 	Grace time.Duration
 	// Pinned refuses to use a Runner once a program that it executes on this side
 	// has changed since Open.
 	Pinned bool
+}
+
+// An Endpoint of lent models is at a local address until Close. Environ are the variables by which
+// programs find it.
+type Endpoint interface {
+	Address() string
+	Environ() []string
+	Close()
 }
 
 // A Problem is a file that looks like a tool but cannot be used as one, or a source

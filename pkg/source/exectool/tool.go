@@ -183,7 +183,12 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	limit, name := t.limit()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s (%s)", seconds(limit), name))
 	defer cancel()
+	endLoan, err := t.borrow(ctx, inv, cmd)
+	if err != nil {
+		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
+	}
 	c.exit, err = process.Run(ctx, cmd)
+	endLoan()
 	shared.flush()
 	stdout.Close() // what may be the beginning of a secret; neither writer can fail
 	stderr.Close()
