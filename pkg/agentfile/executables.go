@@ -13,6 +13,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/session/transcript"
 	"github.com/agents-exe/agents/pkg/source/exectool"
@@ -198,7 +199,7 @@ func (l *loader) toolboxes(n *Node) {
 func (n *Node) runner(command, id []string, shell *bool) *exectool.Runner {
 	r := &exectool.Runner{Command: slices.Clone(command), ID: slices.Clone(id), Shell: filepath.Base(command[0]) == "ssh"}
 	for _, words := range [][]string{r.Command, r.ID} {
-		if len(words) > 0 && strings.Contains(words[0], "/") {
+		if len(words) > 0 && process.IsPath(words[0]) {
 			words[0] = absolute(filepath.Dir(n.File.Path), words[0])
 		}
 	}

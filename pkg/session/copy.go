@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ func Copy(j *Journal, events iter.Seq2[agent.Event, error]) error {
 	defer j.mu.Unlock()
 	j.closed = true
 	if j.fresh {
-		err = errors.Join(err, remove(j.path, j.blobs), j.f.Close())
+		err = errors.Join(err, j.f.Close(), remove(j.path, j.blobs))
 	}
 	if final != "" {
 		os.Remove(j.dir) // it may not exist
@@ -225,6 +226,11 @@ func Remove(path string) error {
 	if _, _, _, err := in.next(); errors.Is(err, ErrNotSession) {
 		return err
 	}
+	if runtime.GOOS == "windows" { // which removes no open file: nobody else has the session once this is gone
+		if err := errors.Join(in.file.Close(), os.Remove(in.path)); err != nil {
+			return err
+		}
+	}
 	return remove(in.path, in.blobs)
 }
 
@@ -232,7 +238,7 @@ func Remove(path string) error {
 func remove(file string, dir blobs) error {
 	os.Remove(file + signatureSuffix) // there need not be one
 	if dir == "" {
-		return os.Remove(file)
+		return removeJournal(file)
 	}
 	found, err := os.ReadDir(string(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -246,9 +252,18 @@ func remove(file string, dir blobs) error {
 		}
 	}
 	os.Remove(string(dir)) // it may not exist
-	if err := os.Remove(file); err != nil {
+	if err := removeJournal(file); err != nil {
 		return err
 	}
 	os.Remove(filepath.Dir(file))
 	return nil
+}
+
+// removeJournal removes a file that Remove may have removed already.
+func removeJournal(file string) error {
+	err := os.Remove(file)
+	if errors.Is(err, fs.ErrNotExist) && runtime.GOOS == "windows" {
+		return nil
+	}
+	return err
 }
