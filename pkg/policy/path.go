@@ -196,7 +196,7 @@ func within(path, folder string, strict bool) bool {
 // that end in dots or spaces, and short names.
 func checkNames(path string) error {
 	volume := filepath.VolumeName(path)
-	bad := strings.HasPrefix(volume, "//?") || strings.HasPrefix(volume, "//.") || strings.ContainsAny(path[len(volume):], ":~")
+	bad := strings.HasPrefix(path, "//?") || strings.HasPrefix(path, "//.") || strings.ContainsAny(path[len(volume):], ":~")
 	for part := range strings.SplitSeq(path, "/") {
 		bad = bad || part != "." && part != ".." && strings.TrimRight(part, ". ") != part
 	}
@@ -240,7 +240,7 @@ func resolve(path string) (string, error) {
 			continue
 		case err != nil:
 			return "", err
-		case info.Mode()&fs.ModeSymlink == 0:
+		case info.Mode()&(fs.ModeSymlink|fs.ModeIrregular) == 0: // a junction of Windows is irregular
 			done = next
 			continue
 		}
