@@ -15,6 +15,7 @@ import (
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
+	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/session/transcript"
 	"github.com/agents-exe/agents/pkg/source/exectool"
 )
@@ -119,6 +120,9 @@ func (e *executables) open(l *loader, n *Node) (tools []agent.Tool) {
 	for _, t := range e.set.List() {
 		for _, note := range t.Notes() {
 			l.report(Problem{Severity: Note, Code: CodeToolHint, File: t.Spec().Source, Message: note})
+		}
+		for _, pattern := range schema.NotCompared(t.Spec().Schema) {
+			l.report(Problem{Severity: Note, Code: CodeToolHint, File: t.Spec().Source, Message: fmt.Sprintf("the pattern %.100q in its schema cannot be compared here: every text passes", pattern)})
 		}
 		switch {
 		case t.Agent() != "":
