@@ -238,7 +238,7 @@ func Remove(path string) error {
 func remove(file string, dir blobs) error {
 	os.Remove(file + signatureSuffix) // there need not be one
 	if dir == "" {
-		return removeJournal(file)
+		return ignoreMissing(os.Remove(file)) // Remove may have removed it
 	}
 	found, err := os.ReadDir(string(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -252,17 +252,15 @@ func remove(file string, dir blobs) error {
 		}
 	}
 	os.Remove(string(dir)) // it may not exist
-	if err := removeJournal(file); err != nil {
+	if err := ignoreMissing(os.Remove(file)); err != nil {
 		return err
 	}
 	os.Remove(filepath.Dir(file))
 	return nil
 }
 
-// removeJournal removes a file that Remove may have removed already.
-func removeJournal(file string) error {
-	err := os.Remove(file)
-	if errors.Is(err, fs.ErrNotExist) && runtime.GOOS == "windows" {
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
