@@ -25,6 +25,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/serving"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/leaf/filemode"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
 	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/process"
@@ -184,7 +185,7 @@ func (d *doctor) folder(check, dir string, needed bool) {
 		d.add(problem, check, "make it writable for you: chmod u+rwx "+program.ShellQuote(nearest), "%s cannot be written", nearest)
 	case info == nil:
 		d.add(healthy, check, "", "%s (does not exist yet)", dir)
-	case info.Mode().Perm()&0o022 != 0 && runtime.GOOS != "windows":
+	case filemode.Of(dir, info)&0o022 != 0:
 		d.add(warning, check, "chmod go-w "+program.ShellQuote(dir), "%s can be written by others (mode %o)", dir, info.Mode().Perm())
 	default:
 		d.add(healthy, check, "", "%s (mode %o)", dir, info.Mode().Perm())

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) {
 		// The race detector sleeps a second at the end of every process.
 		os.Setenv("GORACE", "atexit_sleep_ms=0")
 	}
-	testscript.Main(m, map[string]func(){
+	commands := map[string]func(){
 		"agents": func() {
 			if guardian(os.Args) {
 				os.Exit(0)
@@ -38,7 +39,13 @@ func TestMain(m *testing.M) {
 			os.Exit(start(p, os.Args))
 		},
 		"mcp-fake": mcpFakeMain,
-	})
+		"tool":     toolMain,
+	}
+	if runtime.GOOS == "windows" { // where testscript copies this file for each
+		os.Exit(linked(m, commands))
+	}
+	delete(commands, "tool")
+	testscript.Main(m, commands)
 }
 
 func TestScripts(t *testing.T) {

@@ -11,13 +11,13 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-var exportFormats = []string{"json", "markdown", "html", "openai", "agents-exe"}
+var exportFormats = []string{"json", "markdown", "html", "openai", "agents-exe", "atif"}
 
 func sessionExportCommand(p *program.Env) *cli.Command {
 	var format string
 	return &cli.Command{
 		ArgsUsage: "ID",
-		Flags:     []cli.Flag{&cli.StringFlag{Name: "format", Value: "json", Usage: "`FORM`: json (a line for each event), markdown, html (a single page), openai (a chat completions request) or agents-exe (its session file)", Destination: &format, Validator: command.OneOf(exportFormats...)}},
+		Flags:     []cli.Flag{&cli.StringFlag{Name: "format", Value: "json", Usage: "`FORM`: json (a line for each event), markdown, html (a single page), openai (a chat completions request), agents-exe (its session file) or atif (a trajectory of Harbor)", Destination: &format, Validator: command.OneOf(exportFormats...)}},
 		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
 			events, err := sessions.Of(p, c).Open(name)
 			if err != nil {
@@ -43,6 +43,8 @@ func export(p *program.Env, events sessions.Events, format string) error {
 		err = transcript.HTML(out, sum, events)
 	case "openai":
 		err = transcript.OpenAI(out, events)
+	case "atif":
+		err = transcript.ATIF(out, p.Version, events)
 	case "agents-exe":
 		err = transcript.ToAgentsExe(out, events)
 	default:

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/toolname"
@@ -52,7 +51,7 @@ func (l *loader) acp(n *Node, a ACPAgent, at Problem) {
 		return
 	}
 	a.at = at
-	if strings.Contains(a.Command[0], "/") {
+	if process.IsPath(a.Command[0]) {
 		a.Command[0] = absolute(filepath.Dir(at.File), a.Command[0])
 	}
 	s := a.program(n)

@@ -14,7 +14,9 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/lend"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
+	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/session/transcript"
 	"github.com/agents-exe/agents/pkg/source/exectool"
 )
@@ -122,6 +124,9 @@ func (e *executables) open(l *loader, n *Node) (tools []agent.Tool) {
 		for _, note := range t.Notes() {
 			l.report(Problem{Severity: Note, Code: CodeToolHint, File: t.Spec().Source, Message: note})
 		}
+		for _, pattern := range schema.NotCompared(t.Spec().Schema) {
+			l.report(Problem{Severity: Note, Code: CodeToolHint, File: t.Spec().Source, Message: fmt.Sprintf("the pattern %.100q in its schema cannot be compared here: every text passes", pattern)})
+		}
 		switch {
 		case t.Agent() != "":
 			tools = append(tools, expertOf(t, t.Agent(), t.Expects()))
@@ -201,7 +206,7 @@ func (l *loader) toolboxes(n *Node) {
 func (n *Node) runner(command, id []string, shell *bool) *exectool.Runner {
 	r := &exectool.Runner{Command: slices.Clone(command), ID: slices.Clone(id), Shell: filepath.Base(command[0]) == "ssh"}
 	for _, words := range [][]string{r.Command, r.ID} {
-		if len(words) > 0 && strings.Contains(words[0], "/") {
+		if len(words) > 0 && process.IsPath(words[0]) {
 			words[0] = absolute(filepath.Dir(n.File.Path), words[0])
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/leaf/cachefile"
+	"github.com/agents-exe/agents/pkg/leaf/filemode"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/schema"
@@ -181,15 +182,16 @@ func readRegular(path string, limit int) ([]byte, error) {
 // others could replace it.
 func checkWritable(path string, info fs.FileInfo) error {
 	const others = 0o002
-	if info.Mode()&others != 0 {
-		return fmt.Errorf("it is %w (mode %04o)", errWritable, info.Mode().Perm())
+	if mode := filemode.Of(path, info); mode&others != 0 {
+		return fmt.Errorf("it is %w (mode %04o)", errWritable, mode.Perm())
 	}
-	dir, err := os.Stat(filepath.Dir(path))
+	folder := filepath.Dir(path)
+	dir, err := os.Stat(folder)
 	if err != nil {
 		return err
 	}
-	if dir.Mode()&others != 0 && dir.Mode()&fs.ModeSticky == 0 {
-		return fmt.Errorf("its folder is %w (mode %04o)", errWritable, dir.Mode().Perm())
+	if mode := filemode.Of(folder, dir); mode&others != 0 && mode&fs.ModeSticky == 0 {
+		return fmt.Errorf("its folder is %w (mode %04o)", errWritable, mode.Perm())
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"maps"
 	"net/url"
@@ -255,7 +256,7 @@ func (l *loader) client(s *server) (mcpclient.Server, error) {
 		return c, l.httpServer(&c, s)
 	}
 	c.Executable = s.Executable
-	if strings.Contains(s.Executable, "/") {
+	if process.IsPath(s.Executable) {
 		c.Executable = absolute(s.dir, s.Executable)
 	}
 	c.Dir = l.opts.WorkDir

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/filemode"
 	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/source/exectool"
 	"github.com/agents-exe/agents/pkg/source/step"
@@ -65,7 +65,7 @@ func checkExecutable(path string) error {
 		return err
 	case !info.Mode().IsRegular():
 		return errors.New("it is not a file")
-	case info.Mode()&0o111 == 0 && runtime.GOOS != "windows":
+	case filemode.Of(path, info)&0o111 == 0:
 		return fmt.Errorf("it is not executable (mode %04o)", info.Mode().Perm())
 	}
 	return checkWritable(path, info)

@@ -90,7 +90,7 @@ func (s *surveyor) executed(kind, path string, env []string, from string) {
 	for _, word := range firstLine(abs) {
 		word = strings.TrimPrefix(word, "-S") // of env
 		file, err := process.LookPath(word, env)
-		local := err != nil || strings.Contains(word, "/") && !filepath.IsAbs(word)
+		local := err != nil || process.IsPath(word) && !filepath.IsAbs(word)
 		if local {
 			file = filepath.Join(from, word)
 		}
@@ -139,7 +139,7 @@ func (s *surveyor) command(line, env []string, from string) {
 	}
 	program, _ := process.LookPath(line[0], env)
 	for _, path := range process.Programs(line, env, from) {
-		if path == program && !strings.Contains(line[0], "/") {
+		if path == program && !process.IsPath(line[0]) {
 			s.lock.Programs[line[0]] = digestOf(path)
 		} else {
 			s.executed(KindProgram, path, env, from)

@@ -10,11 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/leaf/filelock"
+	"github.com/agents-exe/agents/pkg/leaf/filemode"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 )
@@ -56,7 +56,7 @@ func ReadApprovals(path string) ([]Approval, error) {
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("approvals: %w", err)
-	case runtime.GOOS != "windows" && info.Mode()&0o022 != 0:
+	case filemode.Of(path, info)&0o022 != 0:
 		return nil, fmt.Errorf("approvals %s: others can write it (mode %04o), and it is not used: chmod 600 %[1]s", path, info.Mode().Perm())
 	}
 	var file approvalsFile

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -231,7 +232,7 @@ func (r *cfgReader) resolve(v *jsondoc.Node) string {
 // expand replaces a ~ that stands for the home folder.
 func expand(path, home string) (string, bool) {
 	rest, tilde := strings.CutPrefix(path, "~")
-	if !tilde || rest != "" && !strings.HasPrefix(rest, "/") {
+	if !tilde || rest != "" && !os.IsPathSeparator(rest[0]) {
 		return path, true
 	}
 	return filepath.Join(home, rest), home != ""

@@ -64,6 +64,8 @@ func (p *parsed) inside(path, folder, dir string, strict bool) (fit, error) {
 		return failed, errors.New("it is a URL, not a path")
 	case strings.HasPrefix(path, "~") && strict:
 		return no, nil // some tools replace it
+	case !filepath.IsAbs(path) && (filepath.VolumeName(path) != "" || path != "" && os.IsPathSeparator(path[0])):
+		return failed, errors.New("it is relative to the folder that is current on a drive of Windows")
 	case !filepath.IsAbs(path) && dir == "":
 		return failed, errors.New("it is relative, and the tool's working directory is not known")
 	case !filepath.IsAbs(path):
@@ -91,7 +93,7 @@ func (p *parsed) inside(path, folder, dir string, strict bool) (fit, error) {
 // withoutLinks returns the path that a tool with the working directory dir receives as it is, if
 // no link is in it below dir, and otherwise where it leads.
 func (p *parsed) withoutLinks(path, dir string) string {
-	top, full := "/", path
+	top, full := filepath.VolumeName(path)+separator, path
 	switch {
 	case filepath.IsAbs(path):
 	case dir == "":
@@ -180,20 +182,43 @@ func nodesAt(to []*jsondoc.Node, n *jsondoc.Node, tokens []string) []*jsondoc.No
 	return to
 }
 
-// within reports whether a path is a folder or below it. macOS ignores case.
+const separator = string(filepath.Separator)
+
+// within reports whether a path is a folder or below it. macOS and Windows ignore case.
 func within(path, folder string, strict bool) bool {
-	if runtime.GOOS == "darwin" && !strict {
+	if (runtime.GOOS == "darwin" || runtime.GOOS == "windows") && !strict {
 		path, folder = strings.ToLower(path), strings.ToLower(folder)
 	}
-	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
+	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, separator)+separator)
+}
+
+// checkNames refuses what Windows opens under another name: devices, streams of files, names
+// that end in dots or spaces, and short names.
+func checkNames(path string) error {
+	volume := filepath.VolumeName(path)
+	bad := strings.HasPrefix(path, "//?") || strings.HasPrefix(path, "//.") || strings.ContainsAny(path[len(volume):], ":~")
+	for part := range strings.SplitSeq(path, "/") {
+		bad = bad || part != "." && part != ".." && strings.TrimRight(part, ". ") != part
+	}
+	if bad {
+		return fmt.Errorf("%s: Windows may open a file of another name for it", path)
+	}
+	return nil
 }
 
 // resolve follows all links in an absolute path, including links to paths that do not exist
 // yet. Unlike filepath.EvalSymlinks it accepts a path whose last parts do not exist.
 func resolve(path string) (string, error) {
 	const most = 255 // links, as in package filepath
-	done, links := "/", 0
-	rest := strings.Split(path, "/")
+	if runtime.GOOS == "windows" {
+		path = filepath.ToSlash(path)
+		if err := checkNames(path); err != nil {
+			return "", err
+		}
+	}
+	volume := filepath.VolumeName(path)
+	done, links := filepath.Clean(volume+"/"), 0
+	rest := strings.Split(path[len(volume):], "/")
 	for len(rest) > 0 {
 		part := rest[0]
 		rest = rest[1:]
@@ -215,7 +240,7 @@ func resolve(path string) (string, error) {
 			continue
 		case err != nil:
 			return "", err
-		case info.Mode()&fs.ModeSymlink == 0:
+		case info.Mode()&(fs.ModeSymlink|fs.ModeIrregular) == 0: // a junction of Windows is irregular
 			done = next
 			continue
 		}
@@ -226,8 +251,9 @@ func resolve(path string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if filepath.IsAbs(target) {
-			done = "/"
+		target = filepath.ToSlash(target)
+		if volume := filepath.VolumeName(target); filepath.IsAbs(target) {
+			done, target = filepath.Clean(volume+"/"), target[len(volume):]
 		}
 		rest = append(strings.Split(target, "/"), rest...)
 	}

@@ -26,5 +26,5 @@ func (e *entry) hasMembers() bool { return syscall.Kill(-e.pid, 0) != syscall.ES
 // release does nothing: there is nothing to close.
 func (e *entry) release() {}
 
-// isBrokenPipe reports whether a write failed because there is no reader.
-func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
+// IsBrokenPipe reports whether a write failed because there is no reader.
+func IsBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }

@@ -24,6 +24,14 @@ func (h *handle) sysProcAttr() *syscall.SysProcAttr {
 
 // fork starts the program in a job object of its own and returns its number.
 func (e *entry) fork(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+	if path, argv, err = interpret(path, argv, attr); err != nil {
+		return 0, err
+	}
+	root, err := windows.GetSystemWindowsDirectory()
+	if err != nil {
+		return 0, err
+	}
+	attr.Env = uniqueEnviron(attr.Env, root)
 	if e.job, err = newJob(); err != nil {
 		return 0, err
 	}
@@ -137,7 +145,7 @@ func (e *entry) release() {
 	windows.CloseHandle(e.job)
 }
 
-// isBrokenPipe reports whether a write failed because there is no reader.
-func isBrokenPipe(err error) bool {
+// IsBrokenPipe reports whether a write failed because there is no reader.
+func IsBrokenPipe(err error) bool {
 	return errors.Is(err, windows.ERROR_BROKEN_PIPE) || errors.Is(err, windows.ERROR_NO_DATA)
 }

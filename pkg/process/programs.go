@@ -5,22 +5,45 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/leaf/filemode"
 )
 
 // scripts are the endings of files that interpreters execute.
 var scripts = []string{".cjs", ".jar", ".js", ".mjs", ".php", ".pl", ".py", ".rb", ".sh", ".ts"}
 
+// IsPath reports whether the name of a program is a path, which is not looked for in PATH.
+func IsPath(name string) bool { return strings.ContainsAny(name, separators) }
+
+func isExecutable(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().IsRegular() && filemode.Of(file, info)&0o111 != 0
+}
+
+// firstExecutable returns the first of the files that a program of this name can be; file if
+// there is none.
+func firstExecutable(file string) string {
+	if files := programFiles(file); len(files) > 1 {
+		if i := slices.IndexFunc(files, isExecutable); i >= 0 {
+			return files[i]
+		}
+	}
+	return file
+}
+
 // LookPath is the file of a program: a name without a slash is looked for in the
-// folders of the PATH of env, any other is returned as it is.
+// folders of the PATH of env, any other is returned as it is. On Windows, the extensions
+// .com, .exe, .bat and .cmd are added to a name without one.
 func LookPath(name string, env []string) (string, error) {
-	if strings.Contains(name, "/") {
-		return name, nil
+	if IsPath(name) {
+		return firstExecutable(name), nil
 	}
 	var list string
 	for _, kv := range env {
-		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+		if name, v, _ := strings.Cut(kv, "="); name == "PATH" || runtime.GOOS == "windows" && strings.EqualFold(name, "PATH") {
 			list = v
 		}
 	}
@@ -29,9 +52,7 @@ func LookPath(name string, env []string) (string, error) {
 		if !filepath.IsAbs(dir) {
 			continue
 		}
-		file := filepath.Join(dir, name)
-		st, err := os.Stat(file)
-		if err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+		if file := firstExecutable(filepath.Join(dir, name)); isExecutable(file) {
 			return file, nil
 		}
 	}
@@ -57,9 +78,7 @@ func Programs(line, env []string, dir string) []string {
 	}
 	for _, arg := range line[1:] {
 		file := absolute(arg)
-		info, err := os.Stat(file)
-		program := err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
-		if program || slices.Contains(scripts, strings.ToLower(filepath.Ext(arg))) {
+		if isExecutable(file) || slices.Contains(scripts, strings.ToLower(filepath.Ext(arg))) {
 			files = append(files, file)
 		}
 	}

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/agents-exe/agents/pkg/leaf/filemode"
 )
 
 // A StartError says that a program was not started, and why.
@@ -63,8 +66,8 @@ func why(c *Command, err error) string {
 // whyFile looks at the file itself.
 func whyFile(c *Command, err error) string {
 	path := c.Path
-	if c.Dir != "" && !strings.HasPrefix(path, "/") {
-		path = c.Dir + "/" + path
+	if c.Dir != "" && !filepath.IsAbs(path) {
+		path = filepath.Join(c.Dir, path)
 	}
 	st, statErr := os.Stat(path)
 	switch {
@@ -76,7 +79,7 @@ func whyFile(c *Command, err error) string {
 		return "it is a directory"
 	case !st.Mode().IsRegular():
 		return "it is not a regular file"
-	case st.Mode()&0o111 == 0:
+	case filemode.Of(path, st)&0o111 == 0:
 		return "the file is not executable (chmod +x)"
 	case st.Size() == 0:
 		return "the file is empty"
@@ -114,11 +117,13 @@ func whyScript(head []byte) string {
 		return fmt.Sprintf("the interpreter of its #! line, %s, does not exist", interpreter)
 	case err != nil:
 		return fmt.Sprintf("the interpreter of its #! line: %v", err)
-	case st.IsDir() || st.Mode()&0o111 == 0:
+	case st.IsDir() || filemode.Of(interpreter, st)&0o111 == 0:
 		return fmt.Sprintf("the interpreter of its #! line, %s, is not executable", interpreter)
 	}
 	return ""
 }
+
+const headBytes = 256
 
 // readHead returns the beginning of a file: what Linux looks at for a #! line.
 func readHead(path string) ([]byte, error) {
@@ -127,7 +132,7 @@ func readHead(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	head := make([]byte, 256)
+	head := make([]byte, headBytes)
 	n, err := io.ReadFull(f, head)
 	if err == io.ErrUnexpectedEOF || err == io.EOF {
 		err = nil

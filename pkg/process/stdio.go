@@ -151,7 +151,7 @@ func feed(in *os.File, r io.Reader) error {
 	defer in.Close()
 	_, err := io.Copy(in, r)
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok && pathErr.Op == "write" &&
-		(isBrokenPipe(err) || errors.Is(err, os.ErrClosed)) {
+		(IsBrokenPipe(err) || errors.Is(err, os.ErrClosed)) {
 		return nil
 	}
 	if err != nil {

@@ -138,7 +138,8 @@ func consumed(err error, usage agent.Usage) error {
 // no server listens at the address, and waiting does not start one.
 func Refused(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
-	if !ok || !errors.Is(err, syscall.ECONNREFUSED) {
+	const windowsRefused = syscall.Errno(10061) // which is not syscall.ECONNREFUSED there
+	if !ok || !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, windowsRefused) {
 		return false
 	}
 	addr, ok := op.Addr.(*net.TCPAddr)

@@ -31,3 +31,60 @@ func TestPatternsStopWithTheContext(t *testing.T) {
 		t.Errorf("Validate took %v after a limit of 50 ms", took)
 	}
 }
+
+func TestPatternsAreThoseOfECMAScript(t *testing.T) {
+	for _, tt := range []struct {
+		pattern string
+		yes, no []string
+	}{
+		{`^\d+$`, []string{"12"}, []string{"१२", "1\n"}},
+		{`^\w$`, []string{"a", "_"}, []string{"é", "."}},
+		{`^\s$`, []string{" ", "\u00a0", "\ufeff", "\v", "\u2028", "\u3000"}, []string{"x", "\u200b"}},
+		{`^[\s,]$`, []string{"\u00a0", ","}, []string{"x"}},
+		{`^\S$`, []string{"x", "é", "😀"}, []string{"\u00a0", "\v"}},
+		{`^[\S]$`, []string{"x", "\u0300"}, []string{"\u00a0", "\t"}},
+		{`^a.b$`, []string{"a b", "aéb"}, []string{"a\nb", "a\rb", "a\u2028b"}},
+		{`^[.]$`, []string{"."}, []string{"x"}},
+		{`^\u0041\u{1F600}\uD83D\uDE00\x41$`, []string{"A😀😀A"}, []string{"A"}},
+		{`^\cA\0[\b]$`, []string{"\x01\x00\b"}, []string{"b"}},
+		{`^[^]$`, []string{"\n", "x"}, []string{"", "xy"}},
+		{`^x[]$`, nil, []string{"x", "x]"}},
+		{`^[[:alpha:]]$`, []string{"a]", "[]", ":]"}, []string{"b", "z]"}},
+		{`^\p{Script=Greek}\p{L}\P{gc=Lu}\p{Letter}$`, []string{"αbcd"}, []string{"abcd"}},
+		{`^(?<year>\d{4})\/x\-y$`, []string{"2026/x-y"}, []string{"26/x-y"}},
+		{`^(?=.*[A-Z])(?=.*\d).{4,}$`, []string{"aB3d"}, []string{"ab3d", "aBcd", "B3"}},
+		{`^(?!con$|a\))(?![(]).+$`, []string{"console", "x("}, []string{"con", "a)", "(x"}},
+		{`^(?!x)`, []string{"", "y"}, []string{"xy"}},
+	} {
+		doc, _ := json.Marshal(map[string]any{"pattern": tt.pattern})
+		s, err := Compile("s", doc)
+		if err != nil || len(NotCompared(doc)) > 0 {
+			t.Errorf("%s: %v, not compared: %q", tt.pattern, err, NotCompared(doc))
+			continue
+		}
+		for i, texts := range [][]string{tt.yes, tt.no} {
+			for _, text := range texts {
+				value, _ := json.Marshal(text)
+				if v, err := s.Validate(t.Context(), value); err != nil || (len(v) > 0) != (i == 1) {
+					t.Errorf("%s with %q: %v, %v", tt.pattern, text, v, err)
+				}
+			}
+		}
+	}
+}
+
+func TestPatternsThatAreNotCompared(t *testing.T) {
+	for _, pattern := range []string{`(a)\1`, `a(?=b)`, `(?<=a)b`, `^(?=a)b|c`, `^(?=a)*b`, `^(?=(?!a)b)c`, `x{1,5000}`, `(`, `^(?=`, `\`, `^(?!a)\k<x>`} {
+		doc, _ := json.Marshal(map[string]any{"properties": map[string]any{"pattern": map[string]any{"items": map[string]any{"pattern": pattern}}}})
+		if got := NotCompared(doc); !slices.Equal(got, []string{pattern}) {
+			t.Errorf("NotCompared(%s) = %q", doc, got)
+		}
+		s, err := Compile("s", doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err := s.Validate(t.Context(), []byte(`{"pattern":["anything"]}`)); err != nil || len(v) > 0 {
+			t.Errorf("%s: %v, %v", pattern, v, err)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package schema
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
@@ -404,7 +403,7 @@ func counted(k jsonschema.ErrorKind) (got string, want []string) {
 
 // show returns a value short enough for a message.
 func show(v any) string {
-	text, err := json.Marshal(v)
+	text, err := jsondoc.Encode(v, "")
 	if err != nil {
 		return fmt.Sprint(v)
 	}

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -41,7 +42,7 @@ func Copy(j *Journal, events iter.Seq2[agent.Event, error]) error {
 	defer j.mu.Unlock()
 	j.closed = true
 	if j.fresh {
-		err = errors.Join(err, remove(j.path, j.blobs), j.f.Close())
+		err = errors.Join(err, j.f.Close(), remove(j.path, j.blobs))
 	}
 	if final != "" {
 		os.Remove(j.dir) // it may not exist
@@ -238,6 +239,11 @@ func Remove(path string) error {
 	if _, _, _, err := in.next(); errors.Is(err, ErrNotSession) {
 		return err
 	}
+	if runtime.GOOS == "windows" { // which removes no open file: nobody else has the session once this is gone
+		if err := errors.Join(in.file.Close(), os.Remove(in.path)); err != nil {
+			return err
+		}
+	}
 	return remove(in.path, in.blobs)
 }
 
@@ -248,7 +254,7 @@ func remove(file string, dir blobs) error {
 		return err
 	}
 	if dir == "" {
-		return os.Remove(file)
+		return ignoreMissing(os.Remove(file)) // Remove may have removed it
 	}
 	found, err := os.ReadDir(string(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -262,9 +268,16 @@ func remove(file string, dir blobs) error {
 		}
 	}
 	os.Remove(string(dir)) // it may not exist
-	if err := os.Remove(file); err != nil {
+	if err := ignoreMissing(os.Remove(file)); err != nil {
 		return err
 	}
 	os.Remove(filepath.Dir(file))
 	return nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

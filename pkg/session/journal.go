@@ -227,10 +227,10 @@ func (j *Journal) create(id string) (err error) {
 		return fmt.Errorf("create session: %w", err)
 	}
 	if err := lock(f); err != nil {
+		f.Close()
 		if _, inUse := errors.AsType[*InUseError](err); fresh && !inUse {
 			os.Remove(j.path)
 		}
-		f.Close()
 		return err
 	}
 	if info, err := f.Stat(); err != nil || info.Size() > 0 {

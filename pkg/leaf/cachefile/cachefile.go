@@ -74,7 +74,7 @@ func (d Dir) load(key string) (content []byte, age time.Duration) {
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || info.Mode().Perm()&0o022 != 0 || foreign(info) || info.Size() > int64(d.MaxBytes+len(d.Version)+64) {
+	if err != nil || foreign(info, 0o022) || info.Size() > int64(d.MaxBytes+len(d.Version)+64) {
 		return nil, none
 	}
 	// A file of the future was written before the clock was set back.
@@ -98,7 +98,7 @@ func (d Dir) safe() bool {
 		return false
 	}
 	info, err := os.Stat(d.Path)
-	return err == nil && info.IsDir() && info.Mode().Perm()&0o002 == 0 && !foreign(info)
+	return err == nil && info.IsDir() && !foreign(info, 0o002)
 }
 
 // head is the first line of a file: the version, and a checksum of key and content.

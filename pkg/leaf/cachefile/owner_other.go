@@ -2,7 +2,7 @@
 
 package cachefile
 
-import "os"
+import "io/fs"
 
-// foreign knows no owners on this system; the folder lies in the user's own.
-func foreign(os.FileInfo) bool { return false }
+// foreign knows no owners and modes on this system; the folder lies in the user's own.
+func foreign(fs.FileInfo, fs.FileMode) bool { return false }

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"time"
 )
 
@@ -35,6 +36,15 @@ func Try(f *os.File) error { return try(f) }
 // Unlock releases the lock at once; closing f releases it only when no child that
 // is being started holds it too.
 func Unlock(f *os.File) { unlock(f) }
+
+// Remove closes f, which is locked, and removes it: before its lock is released, except on
+// Windows, which removes no file that is open.
+func Remove(f *os.File) error {
+	if runtime.GOOS == "windows" {
+		return errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+	return errors.Join(os.Remove(f.Name()), f.Close())
+}
 
 // Acquire waits for the lock named path, a file that it creates, until ctx ends.
 // release gives the lock back and removes the file: names that are used once would
@@ -74,10 +84,7 @@ func acquire(ctx context.Context, path, holder string, waits func(holder string)
 				f.Close()
 				return nil, err
 			}
-			return func() {
-				os.Remove(path) // it may stay
-				f.Close()
-			}, nil
+			return func() { _ = Remove(f) }, nil // it may stay
 		}
 		f.Close()
 		if err != nil {

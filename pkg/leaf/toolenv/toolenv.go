@@ -4,6 +4,7 @@
 package toolenv
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -112,7 +113,7 @@ func IsSecret(name string) bool {
 //   - entries that no process can be given: without a name, with a NUL byte, or
 //     longer than the 131,071 bytes that Linux permits for one.
 //
-// Of several entries for one name only the last remains, in its place. The
+// Of several entries for one name, on Windows in any case, only the last remains, in its place. The
 // result is new; base does not change.
 func Environ(base, allow []string) []string {
 	seen := make(map[string]bool, len(base))
@@ -120,17 +121,26 @@ func Environ(base, allow []string) []string {
 	for i := len(base) - 1; i >= 0; i-- {
 		entry := base[i]
 		name, _, ok := strings.Cut(entry, "=")
-		if !ok || name == "" || seen[name] {
+		if !ok || name == "" || seen[fold(name)] {
 			continue
 		}
-		seen[name] = true
-		if !Fits(entry) || isOwn(name) || IsSecret(name) && !slices.Contains(allow, name) {
+		seen[fold(name)] = true
+		allowed := func(a string) bool { return fold(a) == fold(name) }
+		if !Fits(entry) || isOwn(fold(name)) || IsSecret(name) && !slices.ContainsFunc(allow, allowed) {
 			continue
 		}
 		env = append(env, entry)
 	}
 	slices.Reverse(env)
 	return env
+}
+
+// fold returns what two spellings of one name have in common: on Windows, case does not matter.
+func fold(name string) string {
+	if runtime.GOOS == "windows" {
+		return strings.ToUpper(name)
+	}
+	return name
 }
 
 // Fits reports whether a process can be given the entry.
@@ -141,7 +151,7 @@ func Fits(entry string) bool {
 // Lookup returns the value of a variable, "" if there is none.
 func Lookup(environ []string, name string) string {
 	for _, e := range slices.Backward(environ) {
-		if value, ok := strings.CutPrefix(e, name+"="); ok {
+		if n, value, _ := strings.Cut(e, "="); fold(n) == fold(name) {
 			return value
 		}
 	}

@@ -48,7 +48,8 @@ const (
 
 // Fit returns t with a schema that the server accepts: t itself if it accepts the schema of t.
 // The new schema permits every combination of arguments that the old one permits, and perhaps
-// others; the rules that it lost are in the description. The gate still compares calls with
+// others; but an argument that only some branches describe has the schema that they give it. The
+// rules that it lost are in the description. The gate still compares calls with
 // the schema of the tool. changed describes the differences. The error says why there is no
 // such schema.
 func (r Refusals) Fit(t agent.ToolSpec) (fitted agent.ToolSpec, changed []string, err error) {
@@ -185,6 +186,9 @@ func (m *merger) merged(schema map[string]any, depth int) (map[string]any, error
 	for _, name := range atTop {
 		delete(out, name)
 	}
+	if len(out) < len(schema) { // what the branches permit is not looked at here
+		delete(out, "unevaluatedProperties")
+	}
 	out["type"] = "object"
 	parts := list(schema["allOf"])
 	if ref, ok := schema["$ref"].(string); ok {
@@ -239,8 +243,16 @@ func (m *merger) alternatives(out map[string]any, branches []any, depth int) err
 			either = b
 			continue
 		}
+		patterns := either["patternProperties"]
 		join(either, b, func(a, b any) any { return oneOrOther(a, b) })
+		if either["patternProperties"] = patterns; patterns == nil {
+			delete(either, "patternProperties")
+		}
 		either["required"] = slices.DeleteFunc(list(either["required"]), func(name any) bool { return !contains(list(b["required"]), name) })
+		if !reflect.DeepEqual(either["patternProperties"], b["patternProperties"]) {
+			delete(either, "patternProperties")
+			delete(either, "additionalProperties")
+		}
 		if b["additionalProperties"] != false {
 			delete(either, "additionalProperties")
 		}
@@ -293,12 +305,12 @@ func oneOrOther(a, b any) any {
 	if x == nil || y == nil {
 		return map[string]any{"anyOf": []any{a, b}}
 	}
-	out := maps.Clone(a.(map[string]any))
-	delete(out, "const")
-	if !reflect.DeepEqual(out["type"], b.(map[string]any)["type"]) {
-		delete(out, "type")
+	out, other := map[string]any{"enum": union(x, y)}, b.(map[string]any)
+	for name, v := range a.(map[string]any) { // a rule of one of them may refuse values of the other
+		if name != "const" && name != "enum" && (name == "description" || name == "title" || reflect.DeepEqual(v, other[name])) {
+			out[name] = v
+		}
 	}
-	out["enum"] = union(x, y)
 	return out
 }
 
@@ -419,6 +431,10 @@ func (in *inliner) reference(ref string, schema map[string]any) any {
 	defer delete(in.within, ref)
 	beside := maps.Clone(m)
 	maps.Copy(beside, schema)
+	if m["properties"] != nil && schema["properties"] != nil { // both count
+		join(beside, m, func(own, _ any) any { return own })
+		delete(beside, "additionalProperties")
+	}
 	delete(beside, "$ref")
 	if next, ok := m["$ref"].(string); ok {
 		return in.reference(next, beside)

@@ -51,6 +51,13 @@ func TestSchemasOfToolsAreFitted(t *testing.T) {
 			`{"properties":{"$ref":{"type":"string"},"definitions":{"type":"string"},"properties":{"enum":["x"]}},"required":["definitions"],"type":"object"}`, ""},
 		{"a reference to itself", modelhttp.RefusedByGemini, `{"type":"object","properties":{"f":{"$ref":"#/$defs/f"}},"$defs":{"f":{"properties":{"and":{"$ref":"#/$defs/f"},"or":{"items":{"$ref":"#/$defs/g"}}}},"g":{"$ref":"#/$defs/f","title":"g"}}}`,
 			`{"properties":{"f":{"properties":{"and":{},"or":{"items":{}}}}},"type":"object"}`, ""},
+		{"rules of one value", modelhttp.Refusals{}, `{"type":"object","anyOf":[{"properties":{"a":{"type":"string","const":"x","maxLength":1}}},{"properties":{"a":{"type":"string","enum":["long"]}}}]}`,
+			`{"properties":{"a":{"enum":["x","long"],"type":"string"}},"type":"object"}`, `"anyOf"`},
+		{"patterns of one branch", modelhttp.Refusals{}, `{"type":"object","anyOf":[{"properties":{"a":{}}},{"patternProperties":{"^a":{"type":"integer"}},"additionalProperties":false}]}`,
+			`{"properties":{"a":{}},"type":"object"}`, `"anyOf"`},
+		{"what the branches evaluate", modelhttp.Refusals{}, `{"type":"object","unevaluatedProperties":false,"anyOf":[{"additionalProperties":true}]}`, `{"properties":{},"type":"object"}`, `"anyOf"`},
+		{"properties beside a reference", modelhttp.RefusedByGemini, `{"type":"object","properties":{"o":{"$ref":"#/$defs/o","properties":{"b":{}}}},"$defs":{"o":{"properties":{"a":{}},"required":["a"],"patternProperties":{"^b$":{}},"additionalProperties":false}}}`,
+			`{"properties":{"o":{"patternProperties":{"^b$":{}},"properties":{"a":{},"b":{}},"required":["a"]}},"type":"object"}`, ""},
 		{"names that are not texts", modelhttp.Refusals{}, `{"type":"object","anyOf":[{"required":[{"a":1},[]]},{"required":[{"a":1}]}]}`, `{"properties":{},"required":[{"a":1}],"type":"object"}`, `"anyOf"`},
 	} {
 		got, changed, err := tt.refused.Fit(agent.ToolSpec{Name: "t", Description: "Does it.", Schema: json.RawMessage(tt.schema)})
@@ -167,6 +174,12 @@ func randomSchema(r *rand.Rand, depth int) map[string]any {
 	}
 	if r.IntN(6) == 0 {
 		s["additionalProperties"] = false
+	}
+	if r.IntN(6) == 0 {
+		s["patternProperties"] = map[string]any{"^[ab]$": map[string]any{"type": "string"}}
+	}
+	if r.IntN(8) == 0 {
+		s["unevaluatedProperties"] = false
 	}
 	if depth == 0 {
 		return s

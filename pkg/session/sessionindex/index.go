@@ -92,7 +92,11 @@ func (x *Index) tryOpen(ctx context.Context) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	address := url.URL{Scheme: "file", Path: x.path, RawQuery: fmt.Sprintf("_pragma=busy_timeout(%d)", busyLimit.Milliseconds()) + "&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_txlock=immediate"}
+	path := filepath.ToSlash(x.path)
+	if filepath.VolumeName(path) != "" {
+		path = "/" + path // file:///C:/…
+	}
+	address := url.URL{Scheme: "file", Path: path, RawQuery: fmt.Sprintf("_pragma=busy_timeout(%d)", busyLimit.Milliseconds()) + "&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_txlock=immediate"}
 	if x.db, err = sql.Open("sqlite", address.String()); err != nil {
 		return err
 	}

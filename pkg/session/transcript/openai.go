@@ -33,11 +33,7 @@ func OpenAI(w io.Writer, events iter.Seq2[agent.Event, error]) error {
 	if len(out.specs) > 0 {
 		var tools []any
 		for _, s := range out.specs {
-			f := map[string]any{"name": s.Name, "description": s.Description}
-			if len(s.Schema) > 0 {
-				f["parameters"] = s.Schema
-			}
-			tools = append(tools, map[string]any{"type": "function", "function": f})
+			tools = append(tools, exportedFunction(s))
 		}
 		out.text(`,"tools":` + string(encoded(tools)))
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 )
 
@@ -40,7 +41,7 @@ type Translation struct {
 // The error tells the model about all of them, and what to do.
 func (d *Description) Command(args map[string]json.RawMessage, how Translation) (argv []string, stdin []byte, err error) {
 	if d.Input != nil {
-		stdin, err = json.Marshal(args)
+		stdin, err = jsondoc.Encode(args, "") // unescaped, as the model wrote it
 		return []string{"--args=-"}, stdin, err
 	}
 	values, err := d.values(args, how)

@@ -294,3 +294,15 @@ func quoteJSON(s string) string {
 	b.WriteByte('"')
 	return b.String()
 }
+
+func TestArgumentsOnStandardInputAreNotEscaped(t *testing.T) {
+	d := Description{Input: json.RawMessage(`{"type":"object"}`)}
+	const args = `{"html":"<a href=\"x\">&amp;</a>\u2028","n":1.50}`
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(args), &values); err != nil {
+		t.Fatal(err)
+	}
+	if _, stdin, err := d.Command(values, Translation{}); err != nil || string(stdin) != args {
+		t.Errorf("standard input is %s, %v, want %s", stdin, err, args)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agents-exe/agents/pkg/leaf/filemode"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
@@ -68,7 +69,7 @@ func (l *lister) add(src *Source) {
 	switch {
 	case !info.Mode().IsRegular():
 		l.problem(src.Path, fmt.Errorf("tool %s: it is not a regular file (%s)", src.Path, info.Mode().Type()))
-	case info.Mode().Perm()&0o111 == 0:
+	case filemode.Of(abs, info)&0o111 == 0:
 		l.problem(src.Path, fmt.Errorf("tool %s: it is not executable (chmod +x)", src.Path))
 	default:
 		l.addFile(candidate{src: src, path: src.Path, abs: abs, dir: dir, name: filepath.Base(abs), info: info, link: true})
@@ -121,7 +122,7 @@ func (l *lister) addDir(src *Source, abs string) {
 		case err != nil:
 			l.problem(c.path, fmt.Errorf("tool %s: %w", c.path, err))
 		case !c.info.Mode().IsRegular():
-		case c.info.Mode().Perm()&0o111 != 0:
+		case filemode.Of(c.abs, c.info)&0o111 != 0:
 			l.addFile(c)
 		case isProgram(c.abs):
 			l.problem(c.path, fmt.Errorf("tool %s: %w; chmod +x makes it a tool", c.path, ErrNotExecutable))
@@ -141,9 +142,11 @@ func isProgram(path string) bool {
 	return bytes.HasPrefix(head[:n], []byte("#!")) || bytes.HasPrefix(head[:n], []byte("\x7fELF"))
 }
 
+const separator = string(filepath.Separator)
+
 // join is filepath.Join for a name without separators, which needs no cleaning.
 func join(dir, name string) string {
-	return strings.TrimSuffix(dir, "/") + "/" + name
+	return strings.TrimSuffix(dir, separator) + separator + name
 }
 
 // addFile takes in an executable, unless others than its owner decide what it
@@ -171,7 +174,7 @@ func (l *lister) addFile(c candidate) {
 
 // trusted refuses an executable that others may write or replace.
 func (l *lister) trusted(c *candidate) error {
-	if c.info.Mode().Perm()&0o002 != 0 {
+	if filemode.Of(c.abs, c.info)&0o002 != 0 {
 		return fmt.Errorf("%w file; it is not executed (chmod o-w)", ErrWritable)
 	}
 	home := l.folder(c.dir)
@@ -201,7 +204,7 @@ func (l *lister) folder(dir string) folder {
 	switch {
 	case err != nil:
 		f.err = err
-	case info.Mode().Perm()&0o002 != 0:
+	case filemode.Of(dir, info)&0o002 != 0:
 		f.open = true
 		if info.Mode()&fs.ModeSticky == 0 {
 			f.err = fmt.Errorf("%w folder %s; nothing in it is executed (chmod o-w)", ErrWritable, dir)

@@ -82,7 +82,11 @@ func (c *conn) roots() (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		u := url.URL{Scheme: "file", Path: abs}
+		path := filepath.ToSlash(abs)
+		if filepath.VolumeName(path) != "" {
+			path = "/" + path // file:///C:/…
+		}
+		u := url.URL{Scheme: "file", Path: path}
 		list = append(list, map[string]string{"uri": u.String(), "name": filepath.Base(abs)})
 	}
 	return map[string]any{"roots": list}, nil

@@ -40,7 +40,7 @@ func (l Local) Publish(dir string) (remove func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	remove = func() { _ = errors.Join(os.Remove(f.Name()), f.Close()) } // without its lock it counts no more
+	remove = func() { _ = filelock.Remove(f) } // without its lock it counts no more
 	for err = filelock.ErrLocked; errors.Is(err, filelock.ErrLocked); err = filelock.Try(f) {
 		time.Sleep(time.Millisecond) // a reader looks whether it is locked
 	}
@@ -84,6 +84,7 @@ func locals(dir string, gone func(path string)) (list []Local) {
 		case errors.Is(err, filelock.ErrLocked) && json.NewDecoder(f).Decode(&l) == nil:
 			list = append(list, l)
 		case err == nil && statErr == nil && time.Since(info.ModTime()) > startTime:
+			_ = f.Close() // Windows removes no open file
 			gone(path)
 		}
 		_ = f.Close() // it was only read

@@ -219,8 +219,9 @@ func forGood(err error) bool {
 // Gone reports whether err says that a server on a socket of this machine has ended: nobody
 // listens there any more.
 func Gone(err error) bool {
+	const windowsRefused = syscall.Errno(10061) // which is not syscall.ECONNREFUSED there
 	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Net == "unix" && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT))
+	return ok && op.Net == "unix" && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, windowsRefused) || errors.Is(err, syscall.ENOENT))
 }
 
 // open begins or resumes the run on a new connection.

@@ -17,6 +17,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/leaf/toolname"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
@@ -25,7 +26,7 @@ import (
 // for it with o. For a path it is a tree without a root.
 func Find(ctx context.Context, p *program.Env, name string, o load.Options) (agent.Tool, *load.Tree, error) {
 	info, statErr := os.Stat(name)
-	if strings.Contains(name, "/") || statErr == nil && info.Mode().IsRegular() {
+	if process.IsPath(name) || statErr == nil && info.Mode().IsRegular() {
 		l, err := load.Rootless(ctx, p)
 		if err != nil {
 			return nil, nil, err

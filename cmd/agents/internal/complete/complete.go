@@ -19,6 +19,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/leaf/filemode"
 	"github.com/agents-exe/agents/pkg/leaf/toolname"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 	"github.com/agents-exe/agents/pkg/terminal/input"
@@ -258,7 +259,7 @@ func tools(p *program.Env, files []string) (list []string) {
 		entries, _ := os.ReadDir(dir) // a folder that is missing has none
 		for _, e := range entries {
 			info, err := os.Stat(filepath.Join(dir, e.Name()))
-			if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && e.Name()[0] != '.' {
+			if err == nil && info.Mode().IsRegular() && filemode.Of(filepath.Join(dir, e.Name()), info)&0o111 != 0 && e.Name()[0] != '.' {
 				list = append(list, plain(program.Relative(filepath.Join(dir, e.Name()))))
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
@@ -165,7 +166,7 @@ func (s *Stdout) Write(p []byte) (int, error) {
 	n, err := s.Writer.Write(p)
 	if err != nil {
 		err = &stdoutError{err}
-		if s.Failed == nil && !errors.Is(err, syscall.EPIPE) {
+		if s.Failed == nil && !process.IsBrokenPipe(err) {
 			s.Failed = err
 		}
 	}
@@ -180,7 +181,7 @@ func (e *stdoutError) Unwrap() error { return e.error }
 // output any more, so there is nothing to report.
 func BrokenPipe(err error) bool {
 	var out *stdoutError
-	return errors.As(err, &out) && errors.Is(out, syscall.EPIPE)
+	return errors.As(err, &out) && process.IsBrokenPipe(out)
 }
 
 // A Resumable is the error of a run whose session can be continued.

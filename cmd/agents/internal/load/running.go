@@ -62,14 +62,15 @@ func NoteRun(ctx context.Context, p *program.Env) (end func(), err error) {
 	}
 	from = changedAt(f.Name(), from)
 	return sync.OnceFunc(func() {
-		defer f.Close()
 		touch(p, from)
 		_, _ = f.WriteString("ended\n")
 		to := changedAt(f.Name(), time.Now())
 		// If it cannot be noted, the file stays: the next run ends this one.
-		if appendRun(context.Background(), dir, interval{from, to}) == nil {
-			_ = os.Remove(f.Name())
+		if appendRun(context.Background(), dir, interval{from, to}) != nil {
+			_ = f.Close()
+			return
 		}
+		_ = filelock.Remove(f)
 	}), nil
 }
 
@@ -87,7 +88,7 @@ func lockedFile(ctx context.Context, dir string, began time.Time) (*os.File, err
 			return f, nil // no process can tell whether this one ends: the file stays
 		}
 		if err != nil {
-			return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+			return nil, errors.Join(err, filelock.Remove(f))
 		}
 		if _, err := os.Lstat(f.Name()); err == nil {
 			return f, nil
@@ -133,13 +134,16 @@ func endKilled(ctx context.Context, p *program.Env, dir string) error {
 		if err != nil {
 			continue // it has just ended
 		}
-		if filelock.Try(f) == nil {
-			touch(p, began(path))
-			if err = appendRun(ctx, dir, interval{began(path), time.Now()}); err == nil {
-				err = os.Remove(path)
-			}
+		if filelock.Try(f) != nil {
+			f.Close()
+			continue
 		}
-		if f.Close(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		touch(p, began(path))
+		if err := appendRun(ctx, dir, interval{began(path), time.Now()}); err != nil {
+			f.Close()
+			return err
+		}
+		if err := filelock.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

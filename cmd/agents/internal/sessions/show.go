@@ -80,7 +80,14 @@ func newReversed() (*reversed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reversed{File: f, ends: []int64{0}}, os.Remove(f.Name())
+	_ = os.Remove(f.Name()) // Close does, where open files cannot be removed
+	return &reversed{File: f, ends: []int64{0}}, nil
+}
+
+func (b *reversed) Close() error {
+	err := b.File.Close()
+	_ = os.Remove(b.Name()) // it is gone, where open files can be removed
+	return err
 }
 
 func (b *reversed) add(text string) error {

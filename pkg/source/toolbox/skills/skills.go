@@ -24,6 +24,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/agents-exe/agents/pkg/leaf/filemode"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/leaf/toolname"
 	"github.com/agents-exe/agents/pkg/yamldoc"
@@ -174,7 +175,7 @@ func (s *Skill) Scripts() []string {
 			continue
 		}
 		info, err := os.Stat(real)
-		if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 || info.Size() > 16<<20 {
+		if err != nil || !info.Mode().IsRegular() || filemode.Of(real, info)&0o111 == 0 || info.Size() > 16<<20 {
 			continue
 		}
 		if data, err := os.ReadFile(real); err == nil && word.Match(data) {
