@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -395,29 +394,6 @@ func among(ids []string) string {
 		return ", which has none"
 	}
 	return "; there are " + strings.Join(ids, ", ")
-}
-
-// findWorkDir sets the directory in which n's tools run.
-func (l *loader) findWorkDir(n *Node) bool {
-	n.workDir = l.opts.WorkDir
-	name := n.File.Spec.ToolWorkingDirectory
-	if name == "" {
-		return true
-	}
-	if n.File.Spec.Workspace != "" || l.opts.inside {
-		l.broken(n, CodePath, "toolWorkingDirectory", "an agent that works in a workspace, or is called by one that does, cannot have a working directory of its own")
-		return false
-	}
-	dir, ok := l.resolve(n, n.File.at("toolWorkingDirectory"), name, n.unusable())
-	if !ok {
-		return false
-	}
-	n.workDir = dir
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		l.broken(n, CodePath, "toolWorkingDirectory", "%s is not a folder", dir)
-		return false
-	}
-	return true
 }
 
 // The values of protocol: what the server of a model speaks.

@@ -3,6 +3,7 @@ package agentfile
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -179,4 +180,27 @@ func describe(w *agent.Workspace) string {
 		lines = append(lines, "changed and not committed:", some(w.Uncommitted))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// findWorkDir sets the directory in which n's tools run.
+func (l *loader) findWorkDir(n *Node) bool {
+	n.workDir = l.opts.WorkDir
+	name := n.File.Spec.ToolWorkingDirectory
+	if name == "" {
+		return true
+	}
+	if n.File.Spec.Workspace != "" || l.opts.inside {
+		l.broken(n, CodePath, "toolWorkingDirectory", "an agent that works in a workspace, or is called by one that does, cannot have a working directory of its own")
+		return false
+	}
+	dir, ok := l.resolve(n, n.File.at("toolWorkingDirectory"), name, n.unusable())
+	if !ok {
+		return false
+	}
+	n.workDir = dir
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		l.broken(n, CodePath, "toolWorkingDirectory", "%s is not a folder", dir)
+		return false
+	}
+	return true
 }
