@@ -33,7 +33,6 @@ const maxReason = 1000
 
 // A judge is the program of a condition, as a tool whose argument is a receipt.
 type judge struct {
-	passive
 	path    string
 	cmd     process.Command
 	timeout time.Duration

@@ -437,15 +437,15 @@ func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 			tool = r.accepting(tool, k)
 		}
 	}
-	if inv.Spec.Background && r.tree.delegate == nil {
+	if k.leaves = inv.Spec.Background && r.tree.delegate == nil; k.leaves {
 		tool = agent.Wrap(tool, r.callLeft)
+	} else {
+		defer k.over()
 	}
-	ended := func() {}
-	defer func() { ended() }()
 	return r.tree.gate.Call(ctx, tool, inv, func(e agent.Event) error {
 		switch e.Kind {
 		case agent.EventCallStarted:
-			ended = r.checkpoint(ctx, &inv.Spec)
+			k.ended = r.checkpoint(ctx, &inv.Spec)
 			r.starting(inv, k)
 		case agent.EventCallEnded:
 			r.ending(inv)
@@ -461,7 +461,7 @@ func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 func (r *run) checkpoint(ctx context.Context, spec *agent.ToolSpec) (ended func()) {
 	t := r.tree
 	if t.checkpoint == nil || spec.Effects == agent.EffectsNone || spec.Agent != "" && spec.Channel == 0 {
-		return func() {}
+		return nil
 	}
 	t.mu.Lock()
 	turn := t.root.session.Turn

@@ -145,8 +145,19 @@ type call struct {
 	// tool and record are those of Gate.Call, for hooks.
 	tool   agent.Tool
 	record func(agent.Event) error
+	// leaves says that the call may go on in the background. ended ends what a checkpoint keeps of
+	// the call; nil if there is none.
+	leaves bool
+	ended  func()
 	// admitted says that the call holds one of the Gate's slots.
 	admitted atomic.Bool
+}
+
+// over ends what a checkpoint keeps of the call, which has ended.
+func (c *call) over() {
+	if c.ended != nil {
+		c.ended()
+	}
 }
 
 // callOf returns the call of a run that inv is; nil if it is none.

@@ -71,6 +71,9 @@ func (r *run) leave(ctx context.Context, inv *agent.Invocation, tool agent.Tool)
 		err := fmt.Errorf("%w: the program failed", agent.ErrUnknownOutcome) // in case of a panic
 		_ = t.guard(func() error { result, err = tool.Call(inside, inv); return nil })
 		result, err = t.gate.limit(result, err)
+		if c := callOf(inv); c != nil {
+			c.over()
+		}
 		r.ending(inv)
 		b.finish(a, result, err)
 		t.mu.Lock()
@@ -196,6 +199,7 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall) {
 		k := r.invocation(c, tool.Spec())
 		inv := &k.inv
 		inv.Turn = l.Turn
+		k.ended = r.checkpoint(ctx, &inv.Spec)
 		expect := expects(tool)
 		t.mu.Lock()
 		t.collect(l.Key, expect)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -63,17 +64,18 @@ func (t *tree) collect(key string, expect agent.Expect) *collector {
 }
 
 // above returns the collectors of the runs that n is part of, the nearest first. t.mu is held.
-func (n *node) above() (list []*collector) {
-	for ; n != nil; n = n.up {
-		c := n.tree.collecting[n.parent]
-		if n.up == nil {
-			c = n.tree.own
-		}
-		if c != nil {
-			list = append(list, c)
+func (n *node) above() iter.Seq[*collector] {
+	return func(yield func(*collector) bool) {
+		for ; n != nil; n = n.up {
+			c := n.tree.collecting[n.parent]
+			if n.up == nil {
+				c = n.tree.own
+			}
+			if c != nil && !yield(c) {
+				return
+			}
 		}
 	}
-	return list
 }
 
 // starting is called before the start of a call is recorded. What files there are is known before
@@ -81,20 +83,27 @@ func (n *node) above() (list []*collector) {
 func (r *run) starting(inv *agent.Invocation, k *call) {
 	t := r.tree
 	t.mu.Lock()
-	list := r.above()
+	var list []*collector
 	if inv.Spec.IsAgent() {
 		k.expect.Dir = cmp.Or(k.expect.Dir, inv.Dir)
-		list = append([]*collector{t.collect(inv.Key, k.expect)}, list...)
+		if c := t.collect(inv.Key, k.expect); c.seesFiles(t) && !c.late {
+			list = append(list, c)
+		}
+	}
+	harmless := inv.Spec.Effects == agent.EffectsNone || inv.Spec.Agent != "" || inv.Spec.Far
+	if !harmless { // an agent in this process changes nothing but by its calls
+		for c := range r.above() {
+			if c.seesFiles(t) && !c.late {
+				list = append(list, c)
+			}
+		}
 	}
 	t.mu.Unlock()
-	if inv.Spec.Effects == agent.EffectsNone || inv.Spec.Agent != "" || inv.Spec.Far {
-		return // an agent in this process changes nothing but by its calls
+	if harmless {
+		return
 	}
 	for _, c := range list {
 		c.look.Do(func() {
-			if !c.seesFiles(t) || c.late {
-				return
-			}
 			before := filestate.Look(c.expect.Dir, filestate.Limits{Skip: t.skip})
 			t.mu.Lock()
 			defer t.mu.Unlock()
@@ -114,8 +123,7 @@ func overlap(a, b string) bool {
 
 // noteFacts gathers what an event of n says. t.mu is held.
 func (t *tree) noteFacts(n *node, e *agent.Event) {
-	above := n.above()
-	for _, c := range above {
+	for c := range n.above() {
 		c.facts.Note(e)
 	}
 	switch {
@@ -123,6 +131,7 @@ func (t *tree) noteFacts(n *node, e *agent.Event) {
 	case e.Kind == agent.EventCallEnded:
 		delete(t.changing, e.Key)
 	case e.Kind == agent.EventCallStarted && e.Effects != agent.EffectsNone && t.collecting[e.Key] == nil:
+		above := slices.Collect(n.above())
 		change := changer{above: above}
 		if len(above) > 0 {
 			change.dir = above[0].expect.Dir
@@ -306,8 +315,8 @@ func (r *run) collectEnded(ctx context.Context, call agent.PendingCall, p Pendin
 func (r *run) collector() *collector {
 	r.tree.mu.Lock()
 	defer r.tree.mu.Unlock()
-	if list := r.above(); len(list) > 0 {
-		return list[0]
+	for c := range r.above() {
+		return c
 	}
 	return r.tree.own
 }
