@@ -229,7 +229,7 @@ func (s *nestedSweep) effects(what string) {
 		unknown := strings.Contains(e.Result.Text(), "whether it took effect is not known")
 		_, tool, _ := strings.Cut(e.Tool, "_")
 		below := tool == "mid" || tool == "leaf"
-		if below && e.Result.Text() != tool+" is done" {
+		if below && e.Result.Answer() != tool+" is done" {
 			s.t.Errorf("%s: the result of %s is %q", what, tool, e.Result.Text())
 		}
 		if tool == "once" && n > 1 || !below && n == 0 && !unknown {

@@ -142,39 +142,45 @@ func paths(list []Item) (done []string) {
 	return done
 }
 
-// edit changes something in the folder at random.
+// edit changes something in the folder at random. Whatever links are there, it changes nothing
+// outside.
 func edit(r *rand.Rand, dir string) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		panic(err)
+	}
+	defer root.Close()
 	names := []string{"a", "A", "b c", "d\ne", "ü", ".hidden", "x/y", "x/Y", "x/y/z", "deep/er/est"}
-	pick := func() string { return filepath.Join(dir, names[r.Intn(len(names))]) }
+	pick := func() string { return names[r.Intn(len(names))] }
 	p, q := pick(), pick()
 	text := strings.Repeat(string(rune('a'+r.Intn(26))), r.Intn(40))
 	switch r.Intn(11) {
 	case 0, 1, 2:
-		_ = os.MkdirAll(filepath.Dir(p), 0o755)
-		_ = os.WriteFile(p, []byte(text), 0o644)
+		_ = root.MkdirAll(filepath.Dir(p), 0o755)
+		_ = root.WriteFile(p, []byte(text), 0o644)
 	case 3:
-		if f, err := os.OpenFile(p, os.O_WRONLY|os.O_APPEND, 0); err == nil {
+		if f, err := root.OpenFile(p, os.O_WRONLY|os.O_APPEND, 0); err == nil {
 			_, _ = f.WriteString(text)
 			_ = f.Close()
 		}
 	case 4:
-		if info, err := os.Lstat(p); err == nil && info.Mode()&fs.ModeSymlink == 0 {
+		if info, err := root.Lstat(p); err == nil && info.Mode()&fs.ModeSymlink == 0 {
 			mode := []fs.FileMode{0o644, 0o755, 0o600, 0o711, 0o755 | fs.ModeSetuid}[r.Intn(5)]
 			if info.IsDir() {
 				mode |= 0o700
 			}
-			_ = os.Chmod(p, mode)
+			_ = root.Chmod(p, mode)
 		}
 	case 5, 6:
-		_ = os.Rename(p, q)
+		_ = root.Rename(p, q)
 	case 7:
-		_ = os.Symlink([]string{"a", "../elsewhere", "/etc/passwd", "x"}[r.Intn(4)], p)
+		_ = root.Symlink([]string{"a", "../elsewhere", "/nonexistent/file", "x"}[r.Intn(4)], p)
 	case 8:
-		_ = os.Remove(p)
+		_ = root.Remove(p)
 	case 9:
-		_ = os.RemoveAll(p)
+		_ = root.RemoveAll(p)
 	case 10:
-		_ = os.MkdirAll(p, 0o755)
+		_ = root.MkdirAll(p, 0o755)
 	}
 }
 

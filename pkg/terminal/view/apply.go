@@ -276,7 +276,7 @@ func (t *Tree) callEnded(c *Call, e *agent.Event) {
 	delete(t.calls, e.Key)
 	if r := e.Result; r != nil {
 		if !n.brief {
-			c.Result = beginning(r.Text())
+			c.Result = beginning(r.Answer())
 		}
 		if r.Failed {
 			c.State, c.Reason = Failed, reason(r, "…")
