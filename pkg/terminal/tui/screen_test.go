@@ -43,9 +43,9 @@ var files = map[string]string{
 		{"when":{"tool":"expert_judge"},"answer":{"text":"judged"}},
 		{"when":{"role":"user"},"answer":{"text":"I count first.","calls":[{"tool":"bash_count","args":{"text":"hello world"}}]}},
 		{"answer":{"text":"The style is *fine*: ${lastMessage} letters."}}]}`,
-	"experts/facts.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"facts","flavor":"scripted","script":"../scripts/facts.json","announce":"checks facts"}}`,
-	"experts/style.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"style","flavor":"scripted","script":"../scripts/style.json","announce":"judges style","toolDirectory":"../tools"}}`,
-	"tools/judge.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"judge","flavor":"scripted","script":"../scripts/judge.json","announce":"judges","toolDirectory":"../counting"}}`,
+	"experts/facts.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"facts","flavor":"scripted","script":"../scripts/facts.json","announce":"checks facts","receipt":"none"}}`,
+	"experts/style.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"style","flavor":"scripted","script":"../scripts/style.json","announce":"judges style","receipt":"none","toolDirectory":"../tools"}}`,
+	"tools/judge.json":   `{"tag":"OpenAIAgentDescription","contents":{"slug":"judge","flavor":"scripted","script":"../scripts/judge.json","announce":"judges","receipt":"none","toolDirectory":"../counting"}}`,
 	"scripts/judge.json": `{"rules":[
 		{"when":{"role":"user","prompt":"judge"},"answer":{"text":"I count for the judgement.","calls":[{"tool":"bash_count","args":{"text":"x"}}]}},
 		{"when":{"role":"user","prompt":"again"},"answer":{"text":"Another judgement."}},
