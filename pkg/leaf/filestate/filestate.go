@@ -109,7 +109,7 @@ func (s *State) abs(path string) string { return filepath.Join(s.dir, filepath.F
 func (s *State) deadline() time.Time { return s.start.Add(10 * s.limits.Time) }
 
 func (s *State) walk(rel string) {
-	const batch = 256
+	const batch, always = 256, 1000 // files
 	f, err := os.Open(s.abs(rel))
 	if err != nil {
 		return // it is gone, or nobody may read it: its files are not compared
@@ -140,7 +140,7 @@ func (s *State) walk(rel string) {
 				s.files[path] = statOf(info)
 			}
 		}
-		if len(s.files) > batch && time.Since(s.start) > s.limits.Time { // a small folder is always read
+		if len(s.files) > always && time.Since(s.start) > s.limits.Time { // a small folder is always read
 			s.limit = fmt.Sprintf("it took longer than %s", s.limits.Time)
 			return
 		}

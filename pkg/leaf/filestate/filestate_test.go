@@ -96,7 +96,7 @@ func TestLimits(t *testing.T) {
 	if diff := cmp.Diff(want, list, cmpopts.IgnoreFields(Change{}, "Digest")); diff != "" || partial != "more than 5 files" {
 		t.Errorf("%s%s", partial, diff)
 	}
-	for i := range 300 {
+	for i := range 1100 {
 		write(t, filepath.Join(dir, fmt.Sprintf("many/%d", i)), "x")
 	}
 	if _, partial := Look(dir, Limits{Time: 1}).Changes(); partial == "" {
