@@ -149,6 +149,9 @@ func (r *run) prompt(ctx context.Context, prompt agent.Message) error {
 	if begins {
 		id = r.tree.newID()
 		events = r.session.Opened(r.agent, id, r.parent, r.depth)
+		if r.program {
+			events[0].What = agent.ProgramRequest
+		}
 	}
 	hooks, denied := r.hookPrompt(ctx, &prompt, id, begins)
 	if denied != nil {
