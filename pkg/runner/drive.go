@@ -509,6 +509,7 @@ func (r *run) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent, pr
 		if p := r.tree.takePending(inv.Key); p.Session != nil {
 			child.session, child.total = p.Session, p.Total.Clone()
 			return child.resume(ctx, prompt)
+		r.tree.worksIn(inv.Key, a.WorkDir)
 		}
 	}
 	return child.do(ctx, &prompt)

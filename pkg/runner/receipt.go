@@ -63,6 +63,15 @@ func (t *tree) collect(key string, expect agent.Expect) *collector {
 	return c
 }
 
+// worksIn notes the folder of the agent that is about to answer a call, which may be a workspace.
+func (t *tree) worksIn(key, dir string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.collecting[key]; c != nil && dir != "" {
+		c.expect.Dir = dir
+	}
+}
+
 // above returns the collectors of the runs that n is part of, the nearest first. t.mu is held.
 func (n *node) above() iter.Seq[*collector] {
 	return func(yield func(*collector) bool) {
