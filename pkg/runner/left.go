@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -188,7 +189,7 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall) {
 	p := t.pending[l.Key]
 	t.mu.Unlock()
 	switch {
-	case p.Session == nil:
+	case p.Session == nil, slices.Contains(r.agent.LendTools, p.Session.Agent): // none, or a request of its program
 		a.err = fmt.Errorf("it was not continued: %w", agent.ErrUnknownOutcome)
 	case p.Session.Ended != "":
 		a.result, a.err, _ = r.endOf(ctx, c)
@@ -219,8 +220,13 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall) {
 	b.mu.Lock()
 	b.agents = append(b.agents, a)
 	b.mu.Unlock()
+		if at, ok := agent.As[agent.Located](tool); ok {
+			inv.Dir = at.WorkDir()
+		}
+		k.record = func(e agent.Event) error { return r.emit(ctx, e) }
 	b.finish(a, a.result, a.err)
 }
+		expect.Dir = cmp.Or(expect.Dir, inv.Dir)
 
 // working returns how many agents work in the background.
 func (b *background) working() (n int) {

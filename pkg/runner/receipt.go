@@ -299,7 +299,11 @@ func (r *run) collectEnded(ctx context.Context, call agent.PendingCall, p Pendin
 	t := r.tree
 	var expect agent.Expect
 	if i := agent.ToolIndex(r.tools.specs, call.Name); i >= 0 {
-		expect = expects(r.tools.byName[r.tools.specs[i].Name])
+		tool := r.tools.byName[r.tools.specs[i].Name]
+		expect = expects(tool)
+		if at, ok := agent.As[agent.Located](tool); ok {
+			expect.Dir = cmp.Or(expect.Dir, at.WorkDir())
+		}
 	}
 	c := newCollector(p.Facts, expect)
 	t.mu.Lock()
