@@ -442,16 +442,21 @@ func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 	}
 	if k.leaves = inv.Spec.Background && r.tree.delegate == nil; k.leaves {
 		tool = agent.Wrap(tool, r.callLeft)
-	} else {
-		defer k.over()
 	}
+	defer func() {
+		if !k.left { // otherwise the call is over when its agent is
+			k.over()
+		}
+	}()
 	return r.tree.gate.Call(ctx, tool, inv, func(e agent.Event) error {
 		switch e.Kind {
 		case agent.EventCallStarted:
 			k.ended = r.checkpoint(ctx, &inv.Spec)
 			r.starting(inv, k)
 		case agent.EventCallEnded:
-			r.ending(inv)
+			if !k.left { // its agent may still work, and has its files compared at its end
+				r.ending(inv)
+			}
 		}
 		if err := r.emit(ctx, e); err != nil || e.Kind != agent.EventCallStarted || inv.Spec.IsAgent() {
 			return err // of a sub-agent, nothing happens but what is recorded on its own
@@ -504,12 +509,12 @@ func (r *run) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent, pr
 	child.chooseLoan()
 	if k := callOf(inv); k != nil && k.inv.Spec.IsAgent() {
 		k.judged, child.conditions = true, slices.Concat(a.Accept, k.expect.Accept)
+		r.tree.worksIn(inv.Key, a.WorkDir)
 	}
 	if inv.Spec.Agent != "" {
 		if p := r.tree.takePending(inv.Key); p.Session != nil {
 			child.session, child.total = p.Session, p.Total.Clone()
 			return child.resume(ctx, prompt)
-		r.tree.worksIn(inv.Key, a.WorkDir)
 		}
 	}
 	return child.do(ctx, &prompt)
