@@ -171,7 +171,7 @@ type Event struct {
 	// a model of a caller answers, or "accept", which asks the caller about an answer; see Asks. Path has the
 	// slugs of the agents from the root to the one that asks,
 	// Schema is the JSON Schema of the reply, Choices are the possible replies, and URL is a
-	// page that the person is asked to open.
+	// page that the person is asked to open. Of an EventSession, What may be ProgramRequest.
 	Question string          `json:"question,omitempty"`
 	What     string          `json:"what,omitempty"`
 	Path     []string        `json:"path,omitempty"`

@@ -67,6 +67,10 @@ func (s *Session) JudgeKey() string { return s.key(-1) }
 // Judging reports whether e is of a session of a program that judges an answer.
 func (e *Event) Judging() bool { return strings.HasSuffix(e.Parent, judgeEnd) }
 
+// ProgramRequest is the What of the event that begins a session which is a model request of the
+// program of a tool, and no agent.
+const ProgramRequest = "program"
+
 // Note takes the next event.
 func (f *Facts) Note(e *Event) {
 	if !e.Kind.Lasting() || e.Judging() {
@@ -82,7 +86,7 @@ func (f *Facts) Note(e *Event) {
 	own := e.Parent == f.top
 	switch e.Kind {
 	case EventSession:
-		if !own {
+		if !own && e.What != ProgramRequest {
 			f.agents++
 			if call := f.open[e.Parent]; call != nil && !call.declared { // what it changes is recorded on its own
 				call.harmful = false

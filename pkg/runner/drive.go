@@ -149,6 +149,9 @@ func (r *run) prompt(ctx context.Context, prompt agent.Message) error {
 	if begins {
 		id = r.tree.newID()
 		events = r.session.Opened(r.agent, id, r.parent, r.depth)
+		if r.program {
+			events[0].What = agent.ProgramRequest
+		}
 	}
 	hooks, denied := r.hookPrompt(ctx, &prompt, id, begins)
 	if denied != nil {
@@ -439,16 +442,21 @@ func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 	}
 	if k.leaves = inv.Spec.Background && r.tree.delegate == nil; k.leaves {
 		tool = agent.Wrap(tool, r.callLeft)
-	} else {
-		defer k.over()
 	}
+	defer func() {
+		if !k.left { // otherwise the call is over when its agent is
+			k.over()
+		}
+	}()
 	return r.tree.gate.Call(ctx, tool, inv, func(e agent.Event) error {
 		switch e.Kind {
 		case agent.EventCallStarted:
 			k.ended = r.checkpoint(ctx, &inv.Spec)
 			r.starting(inv, k)
 		case agent.EventCallEnded:
-			r.ending(inv)
+			if !k.left { // its agent may still work, and has its files compared at its end
+				r.ending(inv)
+			}
 		}
 		if err := r.emit(ctx, e); err != nil || e.Kind != agent.EventCallStarted || inv.Spec.IsAgent() {
 			return err // of a sub-agent, nothing happens but what is recorded on its own
@@ -501,6 +509,7 @@ func (r *run) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent, pr
 	child.chooseLoan()
 	if k := callOf(inv); k != nil && k.inv.Spec.IsAgent() {
 		k.judged, child.conditions = true, slices.Concat(a.Accept, k.expect.Accept)
+		r.tree.worksIn(inv.Key, a.WorkDir)
 	}
 	if inv.Spec.Agent != "" {
 		if p := r.tree.takePending(inv.Key); p.Session != nil {

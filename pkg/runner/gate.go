@@ -145,10 +145,10 @@ type call struct {
 	// tool and record are those of Gate.Call, for hooks.
 	tool   agent.Tool
 	record func(agent.Event) error
-	// leaves says that the call may go on in the background. ended ends what a checkpoint keeps of
-	// the call; nil if there is none.
-	leaves bool
-	ended  func()
+	// leaves says that the call may go on in the background, and left that its agent was started so.
+	// ended ends what a checkpoint keeps of the call; nil if there is none.
+	leaves, left bool
+	ended        func()
 	// admitted says that the call holds one of the Gate's slots.
 	admitted atomic.Bool
 }
@@ -206,7 +206,7 @@ func (g *Gate) pass(ctx context.Context, tool agent.Tool, inv *agent.Invocation,
 	result, err = tool.Call(ctx, inv)
 	c.took = g.now().Sub(start)
 	result, err = g.limit(result, err)
-	if c.run != nil && !c.delegated && c.run.hasHooks(agent.HookAfterCall) {
+	if c.run != nil && !c.delegated && !c.left && c.run.hasHooks(agent.HookAfterCall) {
 		return c.run.hookAfterCall(ctx, inv, c, result, err)
 	}
 	return result, err, nil

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -42,6 +43,9 @@ func handleOf(inv *agent.Invocation) string {
 func (r *run) leave(ctx context.Context, inv *agent.Invocation, tool agent.Tool) *leftAgent {
 	a := &leftAgent{handle: handleOf(inv), key: inv.Key, tool: inv.Spec.Name, began: make(chan struct{}), done: make(chan struct{})}
 	t, b := r.tree, &r.background
+	if c := callOf(inv); c != nil {
+		c.left = true
+	}
 	t.mu.Lock()
 	if t.leaving == nil {
 		t.leaving = map[string]*leftAgent{}
@@ -55,6 +59,7 @@ func (r *run) leave(ctx context.Context, inv *agent.Invocation, tool agent.Tool)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	inside := b.open(ctx)
+	hooks := inside // they also see what a stopped agent leaves
 	cancel := context.CancelFunc(func() {})
 	if limited {
 		inside, cancel = context.WithDeadline(inside, deadline)
@@ -72,6 +77,7 @@ func (r *run) leave(ctx context.Context, inv *agent.Invocation, tool agent.Tool)
 		_ = t.guard(func() error { result, err = tool.Call(inside, inv); return nil })
 		result, err = t.gate.limit(result, err)
 		if c := callOf(inv); c != nil {
+			result, err = r.hookLeft(hooks, inv, c, result, err)
 			c.over()
 		}
 		r.ending(inv)
@@ -81,6 +87,21 @@ func (r *run) leave(ctx context.Context, inv *agent.Invocation, tool agent.Tool)
 		t.mu.Unlock()
 	})
 	return a
+}
+
+// hookLeft runs the hooks after a call on what its agent has done, and not on the handle.
+func (r *run) hookLeft(ctx context.Context, inv *agent.Invocation, c *call, result agent.Result, err error) (agent.Result, error) {
+	if !r.hasHooks(agent.HookAfterCall) {
+		return result, err
+	}
+	failure := r.tree.guard(func() (broken error) {
+		result, err, broken = r.hookAfterCall(ctx, inv, c, result, err)
+		return broken
+	})
+	if failure != nil { // the journal is broken: nothing may be told that it does not have
+		return agent.Result{}, failure
+	}
+	return result, err
 }
 
 // begun notes the session that answers a call, for messages to an agent in the background. t.mu
@@ -188,7 +209,7 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall) {
 	p := t.pending[l.Key]
 	t.mu.Unlock()
 	switch {
-	case p.Session == nil:
+	case p.Session == nil, slices.Contains(r.agent.LendTools, p.Session.Agent): // none, or a request of its program
 		a.err = fmt.Errorf("it was not continued: %w", agent.ErrUnknownOutcome)
 	case p.Session.Ended != "":
 		a.result, a.err, _ = r.endOf(ctx, c)
@@ -199,8 +220,13 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall) {
 		k := r.invocation(c, tool.Spec())
 		inv := &k.inv
 		inv.Turn = l.Turn
+		if at, ok := agent.As[agent.Located](tool); ok {
+			inv.Dir = at.WorkDir()
+		}
+		k.record = func(e agent.Event) error { return r.emit(ctx, e) }
 		k.ended = r.checkpoint(ctx, &inv.Spec)
 		expect := expects(tool)
+		expect.Dir = cmp.Or(expect.Dir, inv.Dir)
 		t.mu.Lock()
 		t.collect(l.Key, expect)
 		t.mu.Unlock()

@@ -44,7 +44,7 @@ func (b *Rebuilder) Apply(e agent.Event) error {
 		if e.Begins() {
 			b.began, b.facts = e.Time, nil
 		}
-		b.noteRoot(&e)
+		b.Note(&e)
 		b.ended(&e)
 		return b.root.Apply(e)
 	}
@@ -62,7 +62,7 @@ func (b *Rebuilder) Apply(e agent.Event) error {
 		up.Total.Note(&e)
 		up.Facts.Note(&e)
 	}
-	b.noteRoot(&e)
+	b.Note(&e)
 	if e.Kind.Lasting() {
 		n.Events = append(unreplaced(n.Events, &e), e)
 	}
@@ -73,8 +73,9 @@ func (b *Rebuilder) Apply(e agent.Event) error {
 	return n.Session.Apply(e)
 }
 
-// noteRoot gathers the facts of the root's run.
-func (b *Rebuilder) noteRoot(e *agent.Event) {
+// Note only gathers the facts of the root's run in e, which belongs to it. What Apply applies is
+// noted too.
+func (b *Rebuilder) Note(e *agent.Event) {
 	if b.facts == nil {
 		b.facts = &agent.Facts{}
 	}

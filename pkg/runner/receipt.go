@@ -63,6 +63,15 @@ func (t *tree) collect(key string, expect agent.Expect) *collector {
 	return c
 }
 
+// worksIn notes the folder of the agent that is about to answer a call, which may be a workspace.
+func (t *tree) worksIn(key, dir string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.collecting[key]; c != nil && dir != "" {
+		c.expect.Dir = dir
+	}
+}
+
 // above returns the collectors of the runs that n is part of, the nearest first. t.mu is held.
 func (n *node) above() iter.Seq[*collector] {
 	return func(yield func(*collector) bool) {
@@ -290,7 +299,11 @@ func (r *run) collectEnded(ctx context.Context, call agent.PendingCall, p Pendin
 	t := r.tree
 	var expect agent.Expect
 	if i := agent.ToolIndex(r.tools.specs, call.Name); i >= 0 {
-		expect = expects(r.tools.byName[r.tools.specs[i].Name])
+		tool := r.tools.byName[r.tools.specs[i].Name]
+		expect = expects(tool)
+		if at, ok := agent.As[agent.Located](tool); ok {
+			expect.Dir = cmp.Or(expect.Dir, at.WorkDir())
+		}
 	}
 	c := newCollector(p.Facts, expect)
 	t.mu.Lock()

@@ -83,6 +83,10 @@ func (r *redactor) event(e agent.Event) agent.Event {
 	}
 	e.Schema, e.Context = r.secrets.Bytes(e.Schema), r.secrets.Bytes(e.Context)
 	e.Specs, e.Messages, e.Plan = mapped(e.Specs, r.spec), mapped(e.Messages, r.message), mapped(e.Plan, r.task)
+	e.Left = mapped(e.Left, func(l agent.LeftCall) agent.LeftCall {
+		l.Handle, l.Call = r.secrets.String(l.Handle), r.call(l.Call)
+		return l
+	})
 	if e.Message != nil {
 		m := r.message(*e.Message)
 		e.Message = &m
@@ -140,6 +144,12 @@ func (r *redactor) result(res agent.ToolResult) agent.ToolResult {
 	if res.Task != nil {
 		t := r.task(*res.Task)
 		res.Task = &t
+	}
+	if res.Workspace != nil {
+		w := *res.Workspace
+		w.Path, w.Branch, w.Stat = r.secrets.String(w.Path), r.secrets.String(w.Branch), r.secrets.String(w.Stat)
+		w.Commits, w.Uncommitted = mapped(w.Commits, r.secrets.String), mapped(w.Uncommitted, r.secrets.String)
+		res.Workspace = &w
 	}
 	return res
 }

@@ -67,3 +67,20 @@ func TestRedactKeepsTheOrderOfASession(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
+
+// TestWhatBackgroundAgentsAndWorkspacesAddIsRedacted, also if another process wrote it.
+func TestWhatBackgroundAgentsAndWorkspacesAddIsRedacted(t *testing.T) {
+	const secret = "correct-horse-battery"
+	e := runner.RedactEvent(redact.New([]string{secret}))(agent.Event{
+		Kind: agent.EventCompaction,
+		Left: []agent.LeftCall{{Key: "s.1.1", Handle: "x", Call: agent.ToolCall{Name: "x", Args: `{"prompt":"` + secret + `"}`}}},
+		Result: &agent.ToolResult{Workspace: &agent.Workspace{Path: "/" + secret, Branch: "b-" + secret, Commits: []string{"1 " + secret},
+			Stat: secret + " | 1 +", Uncommitted: []string{secret}}},
+	})
+	w := e.Result.Workspace
+	for _, text := range []string{e.Left[0].Call.Args, w.Path, w.Branch, w.Commits[0], w.Stat, w.Uncommitted[0]} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q has the secret", text)
+		}
+	}
+}

@@ -89,6 +89,14 @@ func withBackground(t *testing.T) []agent.Event {
 	return j.events
 }
 
+// receiptOf returns what a run would say of its root now.
+func receiptOf(r *runner.Resume) *agent.Receipt {
+	if r.Facts == nil {
+		return nil
+	}
+	return r.Facts.Receipt(r.Facts.Began())
+}
+
 // TestAgentsInTheBackgroundAreReadAgain from a journal that ends at any event, as from memory.
 func TestAgentsInTheBackgroundAreReadAgain(t *testing.T) {
 	var events []agent.Event
@@ -132,6 +140,9 @@ func TestAgentsInTheBackgroundAreReadAgain(t *testing.T) {
 		}
 		if diff := cmp.Diff(want.Total, past.Total); diff != "" {
 			t.Errorf("after %d events: the total (-memory +file):\n%s", n, diff)
+		}
+		if diff := cmp.Diff(receiptOf(want), receiptOf(&past.Resume)); diff != "" {
+			t.Errorf("after %d events, %s: the facts (-memory +file):\n%s", n, events[n-1].Kind, diff)
 		}
 		compacted = compacted || slices.ContainsFunc(events[:n], func(e agent.Event) bool { return e.Kind == agent.EventCompaction }) && len(want.Session.Left) > 0
 		left += len(want.Session.Left)

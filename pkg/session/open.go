@@ -150,12 +150,16 @@ type firstPass struct {
 	scanner
 	compaction int64 // the last one
 	counted    int64 // the last event with the usage of the run so far
+	// began is the message that began the unfinished run: its facts are those of all events since.
+	began int64
+	// sessions are those of sub-agents that are rebuilt.
+	sessions map[string]bool
 	// left are the answers with calls that agents answer in the background, by Key.
 	left map[string]int64
 }
 
 func runFirstPass(r io.ReaderAt, size int64, path string, named bool) (*firstPass, error) {
-	s := &firstPass{scanner: *newScanner(r, size, path, named), compaction: -1, counted: -1}
+	s := &firstPass{scanner: *newScanner(r, size, path, named), compaction: -1, counted: -1, began: -1}
 	for {
 		line, at, h, err := s.next()
 		if err == io.EOF {
@@ -173,22 +177,25 @@ func runFirstPass(r io.ReaderAt, size int64, path string, named bool) (*firstPas
 		case agent.EventMessage, agent.EventEnd:
 			s.counted = at
 		}
-		if err := s.background(line, h); err != nil {
+		if err := s.background(line, at, h); err != nil {
 			return s, s.damage(at, s.line, err)
 		}
 	}
 }
 
 // background notes the agents that a line of the root session leaves in the background, and
-// those of which it tells the end.
-func (s *firstPass) background(line []byte, h head) error {
+// those of which it tells the end; and where a run begins.
+func (s *firstPass) background(line []byte, at int64, h head) error {
 	switch {
 	case h.is(agent.EventEnd):
-		s.left = nil
-	case h.is(agent.EventCallEnded) && bytes.Contains(line, []byte(`"handle":`)), h.is(agent.EventMessage) && len(s.left) > 0:
+		s.left, s.began = nil, -1
+	case h.is(agent.EventCallEnded) && bytes.Contains(line, []byte(`"handle":`)), h.is(agent.EventMessage):
 		var e agent.Event
 		if err := json.Unmarshal(line, &e); err != nil {
 			return err
+		}
+		if e.Begins() {
+			s.began = at
 		}
 		delete(s.left, e.Key)
 		if e.Result == nil || e.Result.Handle == "" {
@@ -212,9 +219,12 @@ func (s *firstPass) nested() int64 {
 	return from
 }
 
+// inRun reports whether a line is of the unfinished run.
+func (s *firstPass) inRun(at int64) bool { return s.began >= 0 && at >= s.began }
+
 // needs reports whether a line must be decoded to rebuild the session.
 func (s *firstPass) needs(at int64, h head) bool {
-	if h.is(agent.EventContext) {
+	if h.is(agent.EventContext) || s.inRun(at) {
 		return true
 	}
 	if string(h.session) != s.root {
@@ -231,6 +241,10 @@ func (s *firstPass) past(dir blobs) (*Past, error) {
 	if len(s.left) > 0 && s.nested() < from { // rare: agents that began before the conversation was shortened
 		from = 0
 	}
+	whole := from // before that, only facts count
+	if s.began >= 0 {
+		from = min(from, s.began)
+	}
 	for in := newLines(s.r, from, s.good); ; {
 		line, at, err := in.next()
 		if err == io.EOF {
@@ -244,7 +258,12 @@ func (s *firstPass) past(dir blobs) (*Past, error) {
 			continue
 		}
 		var e agent.Event
-		if err = json.Unmarshal(line, &e); err == nil {
+		err = json.Unmarshal(line, &e)
+		if err == nil && at < whole {
+			rebuilt.Note(&e)
+			continue
+		}
+		if err == nil {
 			e, err = dir.fill(e)
 		}
 		if err == nil {
@@ -261,13 +280,25 @@ func (s *firstPass) past(dir blobs) (*Past, error) {
 // apply applies the event at an offset. Of what is in front of the last event that
 // has the usage so far, nothing counts.
 func (s *firstPass) apply(r *runner.Rebuilder, e agent.Event, at int64) error {
-	if e.Session != s.root && at < s.nested() && e.Kind != agent.EventContext {
-		if at >= s.counted {
-			r.Count(e)
-		}
-		return nil
+	if e.Session == s.root || e.Kind == agent.EventContext {
+		return r.Apply(e)
 	}
-	return r.Apply(e)
+	if e.Kind == agent.EventSession && at >= s.nested() {
+		if s.sessions == nil {
+			s.sessions = map[string]bool{}
+		}
+		s.sessions[e.Session] = true
+	}
+	if s.sessions[e.Session] {
+		return r.Apply(e)
+	}
+	if at >= s.counted && at < s.nested() {
+		r.Count(e)
+	}
+	if s.inRun(at) {
+		r.Note(&e)
+	}
+	return nil
 }
 
 // invalid returns the error for an intact line with an event that is not valid there.
