@@ -81,7 +81,17 @@ func (f *fleet) dial(address string) client.Client {
 // startServer starts the server on its file, at the address that it had.
 func (f *fleet) startServer() {
 	f.Helper()
-	f.server = f.start(nil, "PROOF="+proofServer, "PROOF_FILE="+filepath.Join(f.dir, "temporal.db"), "PROOF_ADDRESS="+f.address)
+	start := func() {
+		f.server = f.start(nil, "PROOF="+proofServer, "PROOF_FILE="+filepath.Join(f.dir, "temporal.db"), "PROOF_ADDRESS="+f.address)
+	}
+	start()
+	for range 10 { // a worker that connects again may hold the port for a moment, by chance connected to itself
+		if _, err := f.server.stdout.Peek(1); err == nil || f.address == "" {
+			break
+		}
+		time.Sleep(200 * time.Millisecond)
+		start()
+	}
 	f.address = f.server.line()
 }
 
