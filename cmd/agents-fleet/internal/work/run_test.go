@@ -78,7 +78,7 @@ func TestSubagentsAreChildWorkflows(t *testing.T) {
 	for _, e := range f.events(run.GetID()) {
 		switch {
 		case e.Kind == agent.EventCallEnded && e.Session == run.GetID():
-			results[e.Tool] = e.Result.Text()
+			results[e.Tool] = e.Result.Answer()
 		case e.Kind == agent.EventEnd:
 			ends[e.Agent] = e
 		}
