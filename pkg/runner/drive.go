@@ -57,6 +57,9 @@ func (r *run) do(ctx context.Context, prompt *agent.Message) (*agent.Outcome, er
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	r.open(stop)
+	if r.up == nil {
+		defer r.tree.endLooks()
+	}
 	defer r.background.end()
 	err := r.begin(ctx, prompt)
 	if err == nil && r.compacts {
@@ -311,6 +314,7 @@ func (r *run) ask(ctx context.Context, step agent.Step) error {
 		req.Borrow = r.borrow
 	}
 	r.asking(req)
+	r.foresee()
 	start := r.tree.now()
 	synced := r.syncMeanwhile(ctx)
 	resp, err := r.tree.gate.Generate(ctx, r.agent.Provider, req, r.depth, func(d agent.Delta) { r.delta(req, d) })

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/filestate"
@@ -21,11 +20,17 @@ type collector struct {
 	// late says that an earlier process began the run, and what was before it is not known.
 	late bool
 
-	look    sync.Once
-	before  *filestate.State // since look; nil if no folder is looked at; guarded by tree.mu, as what follows
+	before  *look // nil if no folder is looked at; guarded by tree.mu, as what follows
+	changes bool  // since a call began that can change files
 	shared  bool
 	files   *agent.FileReport // at the end
 	refused string            // see agent.Receipt
+}
+
+// A look at a folder. done is closed when files is there.
+type look struct {
+	done  chan struct{}
+	files *filestate.State
 }
 
 // A changer is a call in progress that can change files.
@@ -95,32 +100,77 @@ func (r *run) starting(inv *agent.Invocation, k *call) {
 	var list []*collector
 	if inv.Spec.IsAgent() {
 		k.expect.Dir = cmp.Or(k.expect.Dir, inv.Dir)
-		if c := t.collect(inv.Key, k.expect); c.seesFiles(t) && !c.late {
-			list = append(list, c)
-		}
+		list = append(list, t.collect(inv.Key, k.expect))
 	}
-	harmless := inv.Spec.Effects == agent.EffectsNone || inv.Spec.Agent != "" || inv.Spec.Far
-	if !harmless { // an agent in this process changes nothing but by its calls
-		for c := range r.above() {
-			if c.seesFiles(t) && !c.late {
-				list = append(list, c)
-			}
+	if !canChange(&inv.Spec) {
+		t.mu.Unlock()
+		return
+	}
+	list = slices.AppendSeq(list, r.above())
+	t.look(list)
+	var looks []*look
+	for _, c := range list {
+		if c.changes = true; c.before != nil {
+			looks = append(looks, c.before)
 		}
 	}
 	t.mu.Unlock()
-	if harmless {
+	for _, l := range looks {
+		<-l.done
+	}
+}
+
+// canChange reports whether a call of a tool can itself change files here. An agent in this
+// process changes nothing but by its calls.
+func canChange(spec *agent.ToolSpec) bool {
+	return spec.Effects != agent.EffectsNone && spec.Agent == "" && !spec.Far
+}
+
+// foresee looks at the folders while the model thinks, if its answer may call what changes files.
+func (r *run) foresee() {
+	if !slices.ContainsFunc(r.tools.specs, func(s agent.ToolSpec) bool { return canChange(&s) }) {
 		return
 	}
+	r.tree.mu.Lock()
+	defer r.tree.mu.Unlock()
+	r.tree.look(slices.Collect(r.above()))
+}
+
+// look begins to look at the folders that nobody has looked at. t.mu is held.
+func (t *tree) look(list []*collector) {
+	begun := map[string]*look{}
 	for _, c := range list {
-		c.look.Do(func() {
-			before := filestate.Look(c.expect.Dir, filestate.Limits{Skip: t.skip})
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			c.before = before
-			for _, other := range t.changing {
-				c.shared = c.shared || !slices.Contains(other.above, c) && overlap(c.expect.Dir, other.dir)
-			}
+		if c.before != nil || c.late || !c.seesFiles(t) {
+			continue
+		}
+		for _, other := range t.changing {
+			c.shared = c.shared || !slices.Contains(other.above, c) && overlap(c.expect.Dir, other.dir)
+		}
+		if c.before = begun[c.expect.Dir]; c.before != nil {
+			continue
+		}
+		l := &look{done: make(chan struct{})}
+		c.before, begun[c.expect.Dir] = l, l
+		if t.looks.stop == nil {
+			t.looks.ctx, t.looks.stop = context.WithCancel(context.Background())
+		}
+		ctx, dir := t.looks.ctx, c.expect.Dir
+		t.looks.running.Go(func() {
+			defer close(l.done)
+			l.files = filestate.Look(ctx, dir, filestate.Limits{Skip: t.skip})
 		})
+	}
+}
+
+// endLooks ends the looks that nobody waits for.
+func (t *tree) endLooks() {
+	t.mu.Lock()
+	stop := t.looks.stop
+	t.looks.stop = nil
+	t.mu.Unlock()
+	if stop != nil {
+		stop()
+		t.looks.running.Wait()
 	}
 }
 
@@ -166,11 +216,12 @@ func (t *tree) report(c *collector) *agent.FileReport {
 	var list []filestate.Change
 	t.mu.Lock()
 	before, began := c.before, c.facts.Began()
-	f.Shared = c.shared
+	changes := c.changes
+	f.Shared = c.shared && changes
 	t.mu.Unlock()
 	switch {
-	case before != nil:
-		list, f.Partial = before.Changes()
+	case changes && before != nil:
+		list, f.Partial = before.files.Changes()
 	case c.late:
 		list, f.Partial = filestate.Since(c.expect.Dir, began, filestate.Limits{Skip: t.skip})
 		f.Partial = cmp.Or(f.Partial, "the run was resumed, so removed files are not seen")

@@ -362,10 +362,15 @@ type tree struct {
 	own        *collector
 	changing   map[string]changer
 	skip       []string
-	stepped    bool                  // other processes do parts of the run, perhaps elsewhere
-	leaving    map[string]*leftAgent // agents that may work in the background, by the Key of their call
-	questions  int                   // put so far
-	failures   map[string]bool       // of hooks, of which a warning was shown
+	looks      struct {
+		ctx     context.Context
+		stop    context.CancelFunc // nil if there is none
+		running sync.WaitGroup
+	}
+	stepped   bool                  // other processes do parts of the run, perhaps elsewhere
+	leaving   map[string]*leftAgent // agents that may work in the background, by the Key of their call
+	questions int                   // put so far
+	failures  map[string]bool       // of hooks, of which a warning was shown
 }
 
 // emit makes events happen, one behind the other: journal, then session, then

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,7 +142,7 @@ func (b *bench) launched(p program) (cost, string, error) {
 		args = append(args, b.fill(a))
 	}
 	cmd := exec.Command(b.self, args...)
-	cmd.Dir = b.dir
+	cmd.Dir = b.path(cmp.Or(p.dir, "empty"))
 	cmd.Env = []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + b.dir, "LANG=C.UTF-8",
 		"XDG_CACHE_HOME=" + b.path("cache"), "XDG_STATE_HOME=" + b.path("state"), "TMPDIR=" + b.path("tmp"), "BENCH_DESCRIBED=" + b.described,

@@ -16,6 +16,8 @@ type program struct {
 	args []string
 	// forget removes the cache before each run.
 	forget bool
+	// dir is where it runs, below the folder of the bench; "" is an empty folder.
+	dir string
 }
 
 // A scenario is something that several programs do in turn.
@@ -124,6 +126,8 @@ func scenarios() []scenario {
 	one := []program{floor("floor-exe", "{one}/shell"), agents("{one}.json")}
 	cold := agents("{fifty}.json")
 	cold.forget = true
+	many := agents("{one}.json")
+	many.dir = "many"
 	unkept := agents("{one}.json")
 	unkept.name, unkept.args = "--no-session", append(unkept.args, "--no-session")
 	list := []scenario{
@@ -139,6 +143,12 @@ func scenarios() []scenario {
 			script:   model.Script{Turns: 1, Calls: 1, Command: "/bin/echo hi {n}"},
 			expect:   "hi 0",
 			programs: one, goals: []goal{wallRatio("floor-exe", 1.15)},
+		}, {
+			name: "files", title: "one tool call in a folder with 5,000 files",
+			script:   model.Script{Turns: 1, Calls: 1, Command: "/bin/echo hi {n}"},
+			expect:   "hi 0",
+			programs: []program{one[0], many},
+			goals:    []goal{{what: "wall time", unit: "ms", of: wall, beside: "floor-exe"}},
 		}, {
 			name: "sleep-8", title: "8 calls at once that sleep 0.2 s",
 			script:   model.Script{Turns: 1, Calls: 8, Command: "/bin/sleep 0.2; /bin/echo slept {n}"},

@@ -59,6 +59,9 @@ func setup(binary string, buildFlags []string) (*bench, error) {
 	if err := b.build(binary, buildFlags); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
+	if err := b.folders(); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, errors.Join(err, b.close())
@@ -87,6 +90,20 @@ func setup(binary string, buildFlags []string) (*bench, error) {
 	filled = append(filled, "{nested}", b.path("nested"))
 	b.fill = strings.NewReplacer(filled...).Replace
 	return b, nil
+}
+
+// folders makes those where programs run.
+func (b *bench) folders() error {
+	const dirs, files = 100, 50
+	err := os.Mkdir(b.path("empty"), 0o755)
+	for i := 0; i < dirs && err == nil; i++ {
+		dir := filepath.Join(b.path("many"), fmt.Sprint(i))
+		err = os.MkdirAll(dir, 0o755)
+		for j := 0; j < files && err == nil; j++ {
+			err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.txt", j)), []byte("text\n"), 0o644)
+		}
+	}
+	return err
 }
 
 // build makes the programs. A file fresh from the linker starts slower than its

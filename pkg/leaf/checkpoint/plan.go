@@ -15,6 +15,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/leaf/folder"
 )
 
 // A history is what a log has.
@@ -245,7 +247,7 @@ func (s *Store) look(p string) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := stateOf(info)
+	st := stateOf(folder.Of(info))
 	if st.Kind == isFile && st.Size > s.limits.file {
 		return &st, nil
 	}

@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"github.com/agents-exe/agents/pkg/leaf/folder"
 )
 
 // The kinds of states.
@@ -43,18 +45,16 @@ type state struct {
 
 const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-func stateOf(info fs.FileInfo) state {
-	st := state{Kind: isOther, MTime: info.ModTime().UnixNano()}
+func stateOf(f folder.Stat) state {
+	st := state{Kind: isOther, MTime: f.MTime, CTime: f.CTime, Inode: f.Inode}
 	switch {
-	case info.Mode().IsRegular():
-		st.Kind, st.Mode, st.Size = isFile, info.Mode()&modeBits, info.Size()
-	case info.IsDir():
-		st = state{Kind: isDir, Mode: info.Mode() & modeBits} // its times change with what is in it
-		return st
-	case info.Mode()&fs.ModeSymlink != 0:
+	case f.Mode.IsRegular():
+		st.Kind, st.Mode, st.Size = isFile, f.Mode&modeBits, f.Size
+	case f.Mode.IsDir():
+		return state{Kind: isDir, Mode: f.Mode & modeBits} // its times change with what is in it
+	case f.Mode&fs.ModeSymlink != 0:
 		st.Kind = isLink
 	}
-	st.CTime, st.Inode = changed(info)
 	return st
 }
 
@@ -120,11 +120,11 @@ func (s *Store) scan(ctx context.Context) ([]change, error) {
 	at := time.Now().UnixNano()
 	s.gen++
 	w := &walk{Store: s, ctx: ctx, places: make(chan struct{}, runtime.GOMAXPROCS(0)-1)}
-	root, err := s.root.OpenRoot(".")
+	dir, err := folder.OpenRoot(s.root)
 	if err != nil {
 		return nil, err
 	}
-	w.dir(root, "")
+	w.dir(dir, "")
 	w.wg.Wait()
 	if w.err == nil {
 		w.err = s.readAll(ctx, w.differs)
@@ -168,45 +168,41 @@ func (w *walk) removed() (list []change) {
 	return list
 }
 
-// dir looks at a folder and those in it. at is its path, with a slash, or "". It closes root.
-func (w *walk) dir(root *os.Root, at string) {
-	defer root.Close()
-	f, err := root.Open(".")
-	var list []string
-	if err == nil {
-		list, err = f.Readdirnames(-1)
-		f.Close()
-	}
-	if err != nil {
-		w.failed(at, err)
-		return
-	}
-	for _, name := range list {
-		path := at + name
-		info, err := root.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && ignored(name) && (info.IsDir() || name == ".git") || w.skip[path] || !utf8.ValidString(name) {
-			continue
+// dir looks at a folder and those in it. at is its path, with a slash, or "". It closes dir.
+func (w *walk) dir(dir folder.Dir, at string) {
+	defer dir.Close()
+	var below []string
+	var failed error
+	err := dir.List(func(e folder.Entry) bool {
+		path := at + e.Name
+		f, err := e.Stat()
+		isDir := err == nil && f.Mode.IsDir()
+		if errors.Is(err, fs.ErrNotExist) || err == nil && ignored(e.Name) && (isDir || e.Name == ".git") || w.skip[path] || !utf8.ValidString(e.Name) {
+			return true
 		}
 		if err == nil && w.count.Add(1) > int64(w.limits.files) {
 			err = w.limits.exceeded(w.folder)
 		}
-		if err == nil {
-			err = w.ctx.Err()
+		if failed = cmp.Or(err, w.ctx.Err()); failed != nil {
+			return false
 		}
-		if err != nil {
-			w.failed(at, err)
-			return
+		w.compare(path, stateOf(f))
+		if isDir {
+			below = append(below, e.Name)
 		}
-		w.compare(path, stateOf(info))
-		if info.IsDir() {
-			w.below(root, name, path+"/")
-		}
+		return true
+	})
+	if err = cmp.Or(failed, err); err != nil {
+		w.failed(at, err)
+	}
+	for _, name := range below {
+		w.below(dir, name, at+name+"/")
 	}
 }
 
-// below looks at a folder in root, in another goroutine if there is a place for one.
-func (w *walk) below(root *os.Root, name, at string) {
-	sub, err := root.OpenRoot(name)
+// below looks at a folder in dir, in another goroutine if there is a place for one.
+func (w *walk) below(dir folder.Dir, name, at string) {
+	sub, err := dir.Open(name)
 	if err != nil {
 		w.failed(at, err)
 		return
@@ -306,7 +302,7 @@ func (s *Store) fill(st *state, path string, content *bytes.Buffer) (err error) 
 	if st.Kind != isFile || st.Size > s.limits.file {
 		return nil
 	}
-	f, err := s.root.OpenFile(path, os.O_RDONLY|openFlags, 0)
+	f, err := s.root.OpenFile(path, os.O_RDONLY|folder.OpenFlags, 0)
 	if err != nil {
 		return err
 	}
@@ -315,7 +311,7 @@ func (s *Store) fill(st *state, path string, content *bytes.Buffer) (err error) 
 	if err != nil {
 		return err
 	}
-	if opened := stateOf(info); opened.Kind != isFile || opened.Inode != st.Inode {
+	if opened := stateOf(folder.Of(info)); opened.Kind != isFile || opened.Inode != st.Inode {
 		return errMoving // and perhaps a pipe, which blocks
 	}
 	content.Reset()
@@ -327,7 +323,7 @@ func (s *Store) fill(st *state, path string, content *bytes.Buffer) (err error) 
 	if info, err = f.Stat(); err != nil {
 		return err
 	}
-	if read := stateOf(info); !read.sameStat(st) {
+	if read := stateOf(folder.Of(info)); !read.sameStat(st) {
 		return errMoving
 	}
 	return nil

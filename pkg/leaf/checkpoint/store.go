@@ -18,6 +18,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/leaf/folder"
 )
 
 const (
@@ -322,7 +324,7 @@ func (s *Store) content(st *state) ([]byte, error) {
 	if !validPack(st.Pack) {
 		return nil, errors.New("its content is not kept")
 	}
-	f, err := os.OpenFile(filepath.Join(s.dir, st.Pack+packSuffix), os.O_RDONLY|openFlags, 0)
+	f, err := os.OpenFile(filepath.Join(s.dir, st.Pack+packSuffix), os.O_RDONLY|folder.OpenFlags, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -398,7 +400,7 @@ func syncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil && openFlags != 0 {
+	if err := f.Sync(); err != nil && folder.OpenFlags != 0 {
 		return errors.Join(err, f.Close())
 	}
 	return f.Close()

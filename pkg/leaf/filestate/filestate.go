@@ -1,5 +1,5 @@
 // Package filestate finds the files below a folder that were created, changed or removed
-// between two moments, by their metadata: one lstat per file, no content. A [State] is what was
+// between two moments, by their metadata, without their content. A [State] is what was
 // seen at the first moment; [State.Changes] looks again and compares.
 //
 // A look has limits of entries and of time. If one is reached, the result says so, and only
@@ -9,6 +9,7 @@ package filestate
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -19,6 +20,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/leaf/folder"
 )
 
 // The kinds of Change.
@@ -63,30 +66,23 @@ const (
 // compared.
 const racy = 20 * time.Millisecond
 
-// A stat is what the metadata of a file says.
-type stat struct {
-	size         int64
-	mtime, ctime int64 // ns
-	inode        uint64
-	mode         fs.FileMode
-}
-
 // A State is what a folder held at a moment.
 type State struct {
 	dir    string
 	limits Limits
-	files  map[string]stat
+	files  map[string]folder.Stat
 	whole  map[string]bool   // the folders that were read to their end
 	recent map[string]string // digests of files that had just changed
 	limit  string            // that was reached; "" if none
 	start  time.Time
 }
 
-// Look looks at all files below dir, an absolute path.
-func Look(dir string, limits Limits) *State {
-	s := look(dir, limits)
+// Look looks at all files below dir, an absolute path. It ends early if ctx does: then it has not
+// seen everything, and says nothing about it.
+func Look(ctx context.Context, dir string, limits Limits) *State {
+	s := look(ctx, dir, limits)
 	for path, f := range s.files {
-		if f.mode.IsRegular() && s.start.UnixNano()-f.ctime < int64(racy) {
+		if f.Mode.IsRegular() && s.start.UnixNano()-f.CTime < int64(racy) {
 			if s.recent == nil {
 				s.recent = map[string]string{}
 			}
@@ -96,10 +92,18 @@ func Look(dir string, limits Limits) *State {
 	return s
 }
 
-func look(dir string, limits Limits) *State {
+func look(ctx context.Context, dir string, limits Limits) *State {
 	limits.Entries, limits.Time = cmp.Or(limits.Entries, DefaultEntries), cmp.Or(limits.Time, DefaultTime)
-	s := &State{dir: dir, limits: limits, files: map[string]stat{}, whole: map[string]bool{}, start: time.Now()}
-	s.walk("")
+	s := &State{dir: dir, limits: limits, files: map[string]folder.Stat{}, whole: map[string]bool{}, start: time.Now()}
+	if d, err := folder.Open(dir); err == nil {
+		var skip []string
+		for _, path := range limits.Skip {
+			if rel, err := filepath.Rel(dir, path); err == nil {
+				skip = append(skip, filepath.ToSlash(rel))
+			}
+		}
+		s.walk(ctx, d, "", skip)
+	}
 	return s
 }
 
@@ -108,53 +112,52 @@ func (s *State) abs(path string) string { return filepath.Join(s.dir, filepath.F
 // deadline is when digests end.
 func (s *State) deadline() time.Time { return s.start.Add(10 * s.limits.Time) }
 
-func (s *State) walk(rel string) {
-	const batch, always = 256, 1000 // files
-	f, err := os.Open(s.abs(rel))
-	if err != nil {
-		return // it is gone, or nobody may read it: its files are not compared
-	}
-	defer f.Close()
+// walk looks at the folder at rel and those below it. It closes dir.
+func (s *State) walk(ctx context.Context, dir folder.Dir, rel string, skip []string) {
+	const often, always = 256, 1000 // files
+	defer dir.Close()
 	var below []string
-	for {
-		entries, err := f.ReadDir(batch)
-		for _, e := range entries {
-			if s.limit != "" {
-				return
+	err := dir.List(func(e folder.Entry) bool {
+		path := e.Name
+		if rel != "" {
+			path = rel + "/" + e.Name
+		}
+		switch {
+		case len(skip) > 0 && slices.Contains(skip, path):
+		case e.IsDir:
+			if e.Name != ".git" {
+				below = append(below, e.Name)
 			}
-			path := e.Name()
-			if rel != "" {
-				path = rel + "/" + path
-			}
-			if e.IsDir() {
-				if e.Name() != ".git" && !slices.Contains(s.limits.Skip, s.abs(path)) {
-					below = append(below, path)
-				}
-				continue
-			}
-			if len(s.files) >= s.limits.Entries {
-				s.limit = fmt.Sprintf("more than %d files", s.limits.Entries)
-				return
-			}
-			if info, err := e.Info(); err == nil && (len(s.limits.Skip) == 0 || !slices.Contains(s.limits.Skip, s.abs(path))) {
-				s.files[path] = statOf(info)
+		case len(s.files) >= s.limits.Entries:
+			s.limit = fmt.Sprintf("more than %d files", s.limits.Entries)
+		default:
+			if f, err := e.Stat(); err == nil {
+				s.files[path] = f
 			}
 		}
-		if len(s.files) > always && time.Since(s.start) > s.limits.Time { // a small folder is always read
+		if n := len(s.files); n > always && n%often == 0 && time.Since(s.start) > s.limits.Time { // a small folder is always read
 			s.limit = fmt.Sprintf("it took longer than %s", s.limits.Time)
-			return
 		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return
-		}
+		return s.limit == ""
+	})
+	if err == nil && s.limit == "" {
+		err = ctx.Err()
+	}
+	if err != nil || s.limit != "" {
+		return // what cannot be read is not compared
 	}
 	s.whole[rel] = true
 	slices.Sort(below) // so that two looks with a limit see the same
-	for _, path := range below {
-		if s.walk(path); s.limit != "" {
+	for _, name := range below {
+		sub, err := dir.Open(name)
+		if err != nil {
+			continue
+		}
+		path := name
+		if rel != "" {
+			path = rel + "/" + name
+		}
+		if s.walk(ctx, sub, path, skip); s.limit != "" {
 			return
 		}
 	}
@@ -163,7 +166,7 @@ func (s *State) walk(rel string) {
 // Changes looks again and returns what is not as it was, sorted by path. If not everything was
 // compared, partial says why.
 func (s *State) Changes() (list []Change, partial string) {
-	now := look(s.dir, s.limits)
+	now := look(context.Background(), s.dir, s.limits)
 	for path, f := range now.files {
 		before, had := s.files[path]
 		switch {
@@ -175,7 +178,7 @@ func (s *State) Changes() (list []Change, partial string) {
 	}
 	for path, f := range s.files {
 		if _, has := now.files[path]; !has && now.saw(path) {
-			list = append(list, Change{Path: path, Kind: Removed, Size: f.size})
+			list = append(list, Change{Path: path, Kind: Removed, Size: f.Size})
 		}
 	}
 	return sorted(list), cmp.Or(now.limit, s.limit)
@@ -185,9 +188,9 @@ func (s *State) Changes() (list []Change, partial string) {
 // that there is no State. It does not know which of them are new, and calls all of them changed.
 // Files that were removed cannot be seen.
 func Since(dir string, t time.Time, limits Limits) (list []Change, partial string) {
-	s := look(dir, limits)
+	s := look(context.Background(), dir, limits)
 	for path, f := range s.files {
-		if f.ctime >= t.Add(-racy).UnixNano() {
+		if f.CTime >= t.Add(-racy).UnixNano() {
 			list = append(list, s.change(path, Changed, f))
 		}
 	}
@@ -212,8 +215,8 @@ func (s *State) saw(path string) bool {
 	}
 }
 
-func (s *State) change(path, kind string, f stat) Change {
-	return Change{Path: path, Kind: kind, Size: f.size, Digest: digest(s.abs(path), f, s.deadline())}
+func (s *State) change(path, kind string, f folder.Stat) Change {
+	return Change{Path: path, Kind: kind, Size: f.Size, Digest: digest(s.abs(path), f, s.deadline())}
 }
 
 func sorted(list []Change) []Change {
@@ -222,21 +225,21 @@ func sorted(list []Change) []Change {
 }
 
 // digest returns the digest of a file; "" if it cannot be read before the deadline.
-func digest(path string, f stat, deadline time.Time) string {
+func digest(path string, f folder.Stat, deadline time.Time) string {
 	h := sha256.New()
 	switch {
 	case time.Now().After(deadline):
 		return ""
-	case f.mode&fs.ModeSymlink != 0:
+	case f.Mode&fs.ModeSymlink != 0:
 		target, err := os.Readlink(path)
 		if err != nil {
 			return ""
 		}
 		h.Write([]byte(target))
-	case !f.mode.IsRegular() || f.size > MaxDigest:
+	case !f.Mode.IsRegular() || f.Size > MaxDigest:
 		return ""
 	default:
-		file, err := os.OpenFile(path, os.O_RDONLY|openFlags, 0) // it may be another file by now
+		file, err := os.OpenFile(path, os.O_RDONLY|folder.OpenFlags, 0) // it may be another file by now
 		if err != nil {
 			return ""
 		}

@@ -36,7 +36,7 @@ func TestChanges(t *testing.T) {
 	for _, name := range []string{"same", "edited", "a/removed", "a/b/deep", "kept times", ".git/index", "skipped/x"} {
 		write(t, in(name), "old!")
 	}
-	s := Look(dir, Limits{Skip: []string{in("skipped")}})
+	s := Look(t.Context(), dir, Limits{Skip: []string{in("skipped")}})
 	if list := changes(t, s); len(list) != 0 {
 		t.Errorf("nothing happened, and Changes() = %v", list)
 	}
@@ -88,7 +88,7 @@ func TestLimits(t *testing.T) {
 	for i := range 10 {
 		write(t, filepath.Join(dir, fmt.Sprintf("%02d/file", i)), "x")
 	}
-	s := Look(dir, Limits{Entries: 5})
+	s := Look(t.Context(), dir, Limits{Entries: 5})
 	write(t, filepath.Join(dir, "00/file"), "changed")
 	write(t, filepath.Join(dir, "00/new"), "new")
 	list, partial := s.Changes()
@@ -99,7 +99,7 @@ func TestLimits(t *testing.T) {
 	for i := range 1100 {
 		write(t, filepath.Join(dir, fmt.Sprintf("many/%d", i)), "x")
 	}
-	if _, partial := Look(dir, Limits{Time: 1}).Changes(); partial == "" {
+	if _, partial := Look(t.Context(), dir, Limits{Time: 1}).Changes(); partial == "" {
 		t.Error("a look that took too long says nothing")
 	}
 }
@@ -111,7 +111,7 @@ func BenchmarkLook(b *testing.B) {
 	}
 	time.Sleep(2 * racy) // as for most folders: nothing has just changed
 	for b.Loop() {
-		Look(dir, Limits{Entries: 1 << 20, Time: time.Hour})
+		Look(b.Context(), dir, Limits{Entries: 1 << 20, Time: time.Hour})
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/5000, "µs/file")
 }
