@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-func digestOf(system string, tools []ToolSpec) string {
+// SetupDigest returns the digest of what a model is asked with besides the conversation.
+func SetupDigest(system string, tools []ToolSpec) string {
 	h := sha256.New()
 	b := field(nil, system)
 	for _, s := range tools {

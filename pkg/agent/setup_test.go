@@ -6,7 +6,7 @@ import "testing"
 func TestDigestOfSetup(t *testing.T) {
 	one := []ToolSpec{{Name: "a", Description: "d", Schema: []byte(`{}`), Effects: EffectsNone}, {Name: "b"}}
 	const want = "sha256:3ffde746b8914140e464e2b1eb88d3eed2b44902ed8d4f3a7100b55c32338222"
-	if got := digestOf("sys", one); got != want {
+	if got := SetupDigest("sys", one); got != want {
 		t.Errorf("digestOf = %s, want %s", got, want)
 	}
 	for name, other := range map[string][]ToolSpec{
@@ -14,7 +14,7 @@ func TestDigestOfSetup(t *testing.T) {
 		"another order": {one[1], one[0]},
 		"one less":      one[:1],
 	} {
-		if digestOf("sys", other) == want {
+		if SetupDigest("sys", other) == want {
 			t.Errorf("%s: the digest is the same", name)
 		}
 	}

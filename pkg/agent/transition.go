@@ -57,14 +57,10 @@ func (s *Session) Resumed(limits Limits) Event {
 	return s.event(e)
 }
 
-// SetUp says with what the model is asked from now on; new is false if it was
-// asked with the same before.
-func (s *Session) SetUp(model, system string, tools []ToolSpec) (e Event, new bool) {
-	digest := digestOf(system, tools)
-	if digest == s.Setup.Digest {
-		return Event{}, false
-	}
-	return s.event(Event{Kind: EventSetup, Model: model, Digest: digest, System: system, Specs: tools}), true
+// SetUp says with what the model is asked from now on. digest is that of [SetupDigest], and not
+// the one in s.Setup.
+func (s *Session) SetUp(model, system string, tools []ToolSpec, digest string) Event {
+	return s.event(Event{Kind: EventSetup, Model: model, Digest: digest, System: system, Specs: tools})
 }
 
 // Request is what the model is asked at a StepModel or StepSummary.

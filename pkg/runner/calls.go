@@ -19,24 +19,11 @@ func (r *run) callAll(ctx context.Context, step agent.Step) error {
 			return r.fail(ctx, agent.Step{}, err, agent.Usage{})
 		}
 	}
-	var g errgroup.Group
-	var list []agent.PendingCall
-	for _, c := range step.Calls {
-		e, over := r.session.Refuse(c, r.tools.specs)
-		if over && !c.Started {
-			if why := r.hidden(ctx, c.Name); why != nil {
-				e = r.session.CallEnded(c, agent.Result{}, why)
-			}
-		}
-		if !over {
-			e, over = r.endedBefore(ctx, c)
-		}
-		if !over {
-			list = append(list, c)
-		} else if err := r.emit(ctx, e); err != nil {
-			return err
-		}
+	list, err := r.due(ctx, step)
+	if err != nil {
+		return err
 	}
+	var g errgroup.Group
 	calls, stop := context.WithCancel(ctx)
 	defer stop()
 	g.SetLimit(cmp.Or(r.agent.MaxParallelTools, agent.DefaultMaxParallelTools))
@@ -50,6 +37,29 @@ func (r *run) callAll(ctx context.Context, step agent.Step) error {
 		})
 	}
 	return g.Wait()
+}
+
+// due ends the calls that need not run, and returns the others.
+//
+//go:noinline
+func (r *run) due(ctx context.Context, step agent.Step) (list []agent.PendingCall, err error) { // see insert
+	for _, c := range step.Calls {
+		e, over := r.session.Refuse(c, r.tools.specs)
+		if over && !c.Started {
+			if why := r.hidden(ctx, c.Name); why != nil {
+				e = r.session.CallEnded(c, agent.Result{}, why)
+			}
+		}
+		if !over {
+			e, over = r.endedBefore(ctx, c)
+		}
+		if !over {
+			list = append(list, c)
+		} else if err := r.emit(ctx, e); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 // call runs one call. Whatever goes wrong with the tool becomes the result.

@@ -109,7 +109,7 @@ func (r *run) begin(ctx context.Context, prompt *agent.Message) error {
 		return err
 	}
 	if prompt == nil {
-		if err := r.emit(ctx, append([]agent.Event{r.resumed()}, r.contextEvents()...)...); err != nil {
+		if err := r.continues(ctx); err != nil {
 			return err
 		}
 	}
@@ -125,6 +125,11 @@ func (r *run) begin(ctx context.Context, prompt *agent.Message) error {
 		return nil
 	}
 	return r.prompt(ctx, *prompt)
+}
+
+//go:noinline
+func (r *run) continues(ctx context.Context) error { // see insert
+	return r.emit(ctx, append([]agent.Event{r.resumed()}, r.contextEvents()...)...)
 }
 
 // resumed returns the event that resumes the run.
@@ -162,9 +167,12 @@ func (r *run) prompt(ctx context.Context, prompt agent.Message) error {
 		}
 		return cmp.Or(r.emit(ctx, hooks...), denied)
 	}
-	events = append(events, r.contextEvents()...)
-	events = append(events, hooks...)
-	return r.emit(ctx, append(events, r.traced(r.session.Prompted(prompt, r.limits())))...)
+	return r.prompted(ctx, slices.Concat(events, r.contextEvents(), hooks), prompt)
+}
+
+//go:noinline
+func (r *run) prompted(ctx context.Context, before []agent.Event, prompt agent.Message) error { // see insert
+	return r.emit(ctx, append(before, r.traced(r.session.Prompted(prompt, r.limits())))...)
 }
 
 func (r *run) limits() agent.Limits {

@@ -302,7 +302,8 @@ func (d *driver) step(ctx context.Context) {
 		d.apply(d.session.Judged(d.accept(ctx, step.Answer)).Events...)
 	case agent.StepModel, agent.StepSummary:
 		specs, _ := d.tools(ctx)
-		if e, changed := d.session.SetUp(d.agent.Model, d.agent.System, specs); changed && step.Kind == agent.StepModel {
+		if digest := agent.SetupDigest(d.agent.System, specs); digest != d.session.Setup.Digest && step.Kind == agent.StepModel {
+			e := d.session.SetUp(d.agent.Model, d.agent.System, specs, digest)
 			d.apply(e)
 		}
 		resp, err := d.gate.Generate(ctx, d.agent.Provider, d.session.Request(step, d.agent.System, specs), d.session.Depth, func(agent.Delta) {})

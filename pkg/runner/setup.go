@@ -54,20 +54,26 @@ func (r *run) setUp(ctx context.Context, step agent.Step) error {
 	}
 	first, before := t.asked == nil, r.session.Setup
 	t.asked = t.specs
-	e, changed := r.session.SetUp(r.agent.Model, *t.system, t.specs)
-	if !changed {
+	digest := agent.SetupDigest(*t.system, t.specs)
+	if digest == before.Digest {
 		return nil
 	}
-	if r.tree.knownSetup(e.Digest) {
-		e.System, e.Specs = "", nil
-	}
-	if err := r.emit(ctx, e); err != nil {
+	if err := r.emitSetup(ctx, digest); err != nil {
 		return err
 	}
 	if first && before.Digest != "" {
 		r.warn("the agent has changed since the session was last used: " + difference(before, *t.system, t.specs))
 	}
 	return nil
+}
+
+//go:noinline
+func (r *run) emitSetup(ctx context.Context, digest string) error { // see insert
+	e := r.session.SetUp(r.agent.Model, *r.tools.system, r.tools.specs, digest)
+	if r.tree.knownSetup(digest) {
+		e.System, e.Specs = "", nil
+	}
+	return r.emit(ctx, e)
 }
 
 // knownSetup reports whether the setup was recorded in full before.

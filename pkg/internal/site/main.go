@@ -96,8 +96,14 @@ func write(root, out string) (int, error) {
 			return 0, err
 		}
 	}
-	if err := put(filepath.Join(out, "style.css"), []byte(style)); err != nil {
+	index, err := s.searchIndex()
+	if err != nil {
 		return 0, err
+	}
+	for name, text := range map[string][]byte{"style.css": []byte(style), "search.js": []byte(searchScript), "search-index.js": index} {
+		if err := put(filepath.Join(out, name), text); err != nil {
+			return 0, err
+		}
 	}
 	for name := range s.files {
 		text, err := os.ReadFile(filepath.Join(root, name))

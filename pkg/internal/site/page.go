@@ -137,7 +137,7 @@ func (s *site) render(p *page) ([]byte, error) {
 	var out bytes.Buffer
 	err := pageTemplate.Execute(&out, map[string]any{
 		"Title": p.title, "Nav": nav, "Headings": p.headings, "Body": template.HTML(content),
-		"Home": relative(p.name, "index.html"), "Manual": relative(p.name, "docs/index.html"), "Style": relative(p.name, "style.css"), "Source": source + p.name,
+		"Home": relative(p.name, "index.html"), "Manual": relative(p.name, "docs/index.html"), "Style": relative(p.name, "style.css"), "Search": relative(p.name, "search.js"), "Source": source + p.name,
 	})
 	return out.Bytes(), err
 }
