@@ -3,7 +3,9 @@
 // A Store is a folder beside a session. It has a log, with a line before and a line after each
 // interval in which calls ran, and packs, which hold the contents of files. What an interval
 // changed is known by comparing the folder with an index before and after it: the first scan
-// reads every file, later ones only those whose size, times, inode or mode changed.
+// reads every file, later ones only those whose size, times, inode or mode changed. In a large
+// folder on Linux, scans after the second look only at the folders that the system reports (see
+// [folder.Watch]), and at those of files with several names.
 //
 // A run has a Keeper. A Plan says what an undo would do, and Store.Undo does it, as an interval
 // of its own, so that it can be taken back too.
@@ -26,10 +28,11 @@ type limits struct {
 	file  int64 // bytes of one file
 	store int64 // bytes of all packs
 	log   int64 // bytes of the log
+	watch int   // files and folders in the folder, from which on the system tells what changes
 }
 
 func defaults() limits {
-	return limits{files: 100_000, file: 10 << 20, store: 1 << 30, log: 256 << 20}
+	return limits{files: 100_000, file: 10 << 20, store: 1 << 30, log: 256 << 20, watch: 2000}
 }
 
 // ignored reports whether a name is one of those that are never looked into: the data of

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand"
 	"os"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/leaf/folder"
 )
 
 // A world is a folder with a Store beside it.
@@ -44,6 +47,7 @@ func (w *world) open() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	s.limits.watch = 0 // the system tells what changes, where it can
 	w.store = s
 	w.t.Cleanup(func() { s.Close() })
 }
@@ -223,6 +227,49 @@ func TestUndoOfRandomEdits(t *testing.T) {
 		if got := w.undo(1); tree(t, w.folder) != states[0] {
 			t.Fatalf("seed %d: undo of everything: %v", seed, paths(got.Items))
 		}
+	}
+}
+
+// After random edits, a look at everything finds nothing that the system did not tell.
+func TestNothingChangesUnseen(t *testing.T) {
+	partly := 0
+	for seed := range *seeds {
+		w := newWorld(t)
+		r := rand.New(rand.NewSource(seed))
+		for range 10 {
+			edit(r, w.folder)
+		}
+		other := filepath.Join(filepath.Dir(w.folder), "other name")
+		_ = os.Link(w.path("a"), other) // it can change by its other name
+		w.call(1, func() {})            // afterwards the system tells
+		for turn := range 30 {
+			before := w.store.watches
+			w.call(turn, func() {
+				for range r.Intn(10) {
+					edit(r, w.folder)
+				}
+				if f, err := os.OpenFile(other, os.O_WRONLY|os.O_APPEND, 0); err == nil {
+					_, _ = f.WriteString("more")
+					_ = f.Close()
+				}
+			})
+			if w.store.watch != nil && w.store.watches == before {
+				partly++
+			}
+			if r.Intn(3) > 0 {
+				continue
+			}
+			index := maps.Clone(w.store.index)
+			w.store.unwatch()
+			list, err := w.store.scan(t.Context())
+			if err != nil || len(list) > 0 || len(index) != len(w.store.index) {
+				t.Fatalf("seed %d, call %d: not seen: %v, %v", seed, turn, list, err)
+			}
+			w.store.watches = 0
+		}
+	}
+	if d, err := folder.Open(t.TempDir()); err == nil && folder.NewWatch(d) != nil && partly == 0 {
+		t.Error("the system never told what changed")
 	}
 }
 

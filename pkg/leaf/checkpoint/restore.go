@@ -16,6 +16,7 @@ import (
 // returns what was not done, with the reasons. It is an interval of its own: Plan(0) takes it
 // back.
 func (s *Store) Undo(ctx context.Context, p *Plan) (stays []Item, err error) {
+	s.unwatch() // nothing is overwritten that was not looked at
 	if err := s.before(ctx, 0, true); err != nil {
 		return nil, err
 	}

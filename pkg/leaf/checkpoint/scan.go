@@ -10,12 +10,14 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -102,6 +104,9 @@ type walk struct {
 	count  atomic.Int64
 	known  atomic.Int64 // entries of the index that were found
 
+	partly map[string]bool // the folders that were looked at; nil for all
+	whole  map[string]bool // folders that are looked at with all that is in them
+
 	mu         sync.Mutex
 	differs    []found
 	unreadable []string // folders, with a slash
@@ -120,16 +125,15 @@ func (s *Store) scan(ctx context.Context) ([]change, error) {
 	at := time.Now().UnixNano()
 	s.gen++
 	w := &walk{Store: s, ctx: ctx, places: make(chan struct{}, runtime.GOMAXPROCS(0)-1)}
-	dir, err := folder.OpenRoot(s.root)
-	if err != nil {
+	if err := w.look(); err != nil {
 		return nil, err
 	}
-	w.dir(dir, "")
 	w.wg.Wait()
 	if w.err == nil {
 		w.err = s.readAll(ctx, w.differs)
 	}
 	if w.err != nil {
+		s.unwatch() // what it told is lost
 		return nil, w.err
 	}
 	var list []change
@@ -149,20 +153,92 @@ func (s *Store) scan(ctx context.Context) ([]change, error) {
 		}
 		s.index[f.path] = e
 	}
-	if int(w.known.Load())+len(list) < len(s.index) || len(w.unreadable) > 0 || len(w.differs) > 0 {
+	if w.partly != nil || int(w.known.Load())+len(list) < len(s.index) || len(w.unreadable) > 0 || len(w.differs) > 0 {
 		list = append(list, w.removed()...)
 	}
 	slices.SortFunc(list, func(a, b change) int { return cmp.Compare(a.Path, b.Path) })
 	return list, nil
 }
 
+// look looks at the folders that may have changed: at all of them if the system does not tell.
+func (w *walk) look() error {
+	const maxLinked, maxWatches = 100, 10
+	if w.watch != nil && len(w.index) > 0 && len(w.linked) <= maxLinked {
+		if dirs, below, ok := w.watch.Take(); ok {
+			maps.Copy(dirs, w.linked)
+			w.partly, w.whole = map[string]bool{}, below
+			w.count.Store(int64(len(w.index)))
+			for _, at := range slices.Sorted(maps.Keys(dirs)) {
+				w.again(at)
+			}
+			return nil
+		}
+	}
+	dir, err := folder.OpenRoot(w.root)
+	if err != nil {
+		return err
+	}
+	w.unwatch()
+	if w.gen > 1 && len(w.index) >= w.limits.watch && w.watches < maxWatches {
+		w.watches++
+		w.watch, w.linked = folder.NewWatch(dir), map[string]bool{}
+	}
+	w.dir(dir, "")
+	return nil
+}
+
+// again looks at a folder of which the system says that something in it changed.
+func (w *walk) again(at string) {
+	if w.partly[at] {
+		return // with the one above it
+	}
+	dir, err := folder.OpenRoot(w.root)
+	for rest := at; err == nil && rest != ""; {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		above := dir
+		dir, err = above.Open(name)
+		above.Close()
+	}
+	switch {
+	case err == nil:
+		w.dir(dir, at)
+		w.wg.Wait()
+	case !errors.Is(err, syscall.ENOTDIR): // otherwise the folder above has changed too
+		w.failed(at, err)
+	}
+}
+
+func (s *Store) unwatch() {
+	if s.watch != nil {
+		_ = s.watch.Close()
+		s.watch = nil
+	}
+}
+
 // removed takes out of the index what the walk did not find.
 func (w *walk) removed() (list []change) {
+	remove := func(path string, e *entry) {
+		list = append(list, change{Path: path, Was: &e.state})
+		delete(w.index, path)
+	}
+	above := func(path string) string { return path[:strings.LastIndexByte(path, '/')+1] }
 	for path, e := range w.index {
 		hidden := func(dir string) bool { return strings.HasPrefix(path, dir) }
-		if e.gen != w.gen && !slices.ContainsFunc(w.unreadable, hidden) {
-			list = append(list, change{Path: path, Was: &e.state})
-			delete(w.index, path)
+		if e.gen != w.gen && (w.partly == nil || w.partly[above(path)]) && !slices.ContainsFunc(w.unreadable, hidden) {
+			remove(path, e)
+		}
+	}
+	if len(w.whole) == 0 {
+		return list
+	}
+	for path, e := range w.index { // what was in a folder that is gone
+		for dir := above(path); dir != "" && e.gen != w.gen; dir = above(dir) {
+			dir = strings.TrimSuffix(dir, "/")
+			if e := w.index[dir]; e == nil || e.Kind != isDir {
+				remove(path, w.index[path])
+				break
+			}
 		}
 	}
 	return list
@@ -171,23 +247,37 @@ func (w *walk) removed() (list []change) {
 // dir looks at a folder and those in it. at is its path, with a slash, or "". It closes dir.
 func (w *walk) dir(dir folder.Dir, at string) {
 	defer dir.Close()
+	if w.watch != nil { // before it is read, so that nothing is missed
+		w.watch.Add(dir, at)
+	}
+	if w.partly != nil {
+		w.mu.Lock()
+		w.partly[at] = true
+		w.mu.Unlock()
+	}
 	var below []string
 	var failed error
 	err := dir.List(func(e folder.Entry) bool {
 		path := at + e.Name
 		f, err := e.Stat()
-		isDir := err == nil && f.Mode.IsDir()
-		if errors.Is(err, fs.ErrNotExist) || err == nil && ignored(e.Name) && (isDir || e.Name == ".git") || w.skip[path] || !utf8.ValidString(e.Name) {
+		isFolder := err == nil && f.Mode.IsDir()
+		if errors.Is(err, fs.ErrNotExist) || err == nil && ignored(e.Name) && (isFolder || e.Name == ".git") || w.skip[path] || !utf8.ValidString(e.Name) {
 			return true
 		}
-		if err == nil && w.count.Add(1) > int64(w.limits.files) {
+		old := w.index[path]
+		if err == nil && (w.partly == nil || old == nil) && w.count.Add(1) > int64(w.limits.files) {
 			err = w.limits.exceeded(w.folder)
 		}
 		if failed = cmp.Or(err, w.ctx.Err()); failed != nil {
 			return false
 		}
-		w.compare(path, stateOf(f))
-		if isDir {
+		w.compare(path, stateOf(f), old)
+		if w.watch != nil && f.Links > 1 && !isFolder {
+			w.mu.Lock()
+			w.linked[at] = true
+			w.mu.Unlock()
+		}
+		if isFolder && (w.partly == nil || old == nil || old.Kind != isDir || w.deep(path)) {
 			below = append(below, e.Name)
 		}
 		return true
@@ -231,8 +321,17 @@ func (w *walk) failed(at string, err error) {
 	}
 }
 
-func (w *walk) compare(path string, st state) {
-	old := w.index[path]
+// deep reports whether all that is in a folder is looked at.
+func (w *walk) deep(path string) bool {
+	for i := range path {
+		if path[i] == '/' && w.whole[path[:i]] {
+			return true
+		}
+	}
+	return w.whole[path]
+}
+
+func (w *walk) compare(path string, st state, old *entry) {
 	if old != nil && old.sameStat(&st) && !old.recent() {
 		old.gen = w.gen
 		w.known.Add(1)

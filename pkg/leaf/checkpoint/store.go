@@ -73,6 +73,9 @@ type Store struct {
 
 	index   map[string]*entry
 	gen     int
+	watches int
+	watch   *folder.Watch     // nil if every scan looks at everything
+	linked  map[string]bool   // the folders of files that have another name, through which they can change unseen
 	objects map[string]object // by the digest of the content
 
 	mu    sync.Mutex // guards objects and what follows, while files are read
@@ -188,6 +191,7 @@ func (s *Store) Close() (err error) {
 	if s.root != nil {
 		err = s.root.Close()
 	}
+	s.unwatch()
 	for _, f := range []*os.File{s.log, s.pack} {
 		if f != nil {
 			err = errors.Join(err, f.Close())

@@ -11,6 +11,7 @@ type Stat struct {
 	MTime int64 // of the content, in nanoseconds
 	CTime int64 // of the content or the metadata, in nanoseconds
 	Inode uint64
+	Links uint64 // the names of the file; 0 if the system does not tell
 }
 
 // An Entry is a name in a folder.

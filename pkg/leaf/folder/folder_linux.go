@@ -92,7 +92,7 @@ func (e Entry) Stat() (Stat, error) {
 	if err := unix.Fstatat(e.dir, e.Name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return Stat{}, &fs.PathError{Op: "lstat", Path: e.Name, Err: err}
 	}
-	return Stat{mode(st.Mode), st.Size, st.Mtim.Nano(), st.Ctim.Nano(), st.Ino}, nil
+	return Stat{mode(st.Mode), st.Size, st.Mtim.Nano(), st.Ctim.Nano(), st.Ino, uint64(st.Nlink)}, nil
 }
 
 // Of returns the metadata in an fs.FileInfo of package os.
@@ -100,7 +100,7 @@ func Of(info fs.FileInfo) Stat {
 	t := info.ModTime().UnixNano()
 	s := Stat{Mode: info.Mode(), Size: info.Size(), MTime: t, CTime: t}
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.CTime, s.Inode = sys.Ctim.Nano(), sys.Ino
+		s.CTime, s.Inode, s.Links = sys.Ctim.Nano(), sys.Ino, uint64(sys.Nlink)
 	}
 	return s
 }
