@@ -22,13 +22,13 @@ func sessionCallsCommand(p *program.Env) *cli.Command {
 	var asJSON, failed bool
 	var tool string
 	return &cli.Command{
-		ArgsUsage: "ID",
+		ArgsUsage: "[ID]",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON array", Destination: &asJSON},
 			&cli.BoolFlag{Name: "failed", Usage: "only calls that failed", Destination: &failed},
 			&cli.StringFlag{Name: "tool", Usage: "only calls of the tool `NAME`", Destination: &tool},
 		},
-		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
+		Action: command.WithOptional("the session's id", func(_ context.Context, c *cli.Command, name string) error {
 			s := sessions.Of(p, c)
 			events, err := s.Open(name)
 			if err != nil {

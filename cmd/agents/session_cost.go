@@ -25,14 +25,14 @@ import (
 func sessionCostCommand(p *program.Env) *cli.Command {
 	var asJSON bool
 	return &cli.Command{
-		ArgsUsage: "ID",
+		ArgsUsage: "[ID]",
 		Description: `Prints a line for each agent of the tree: what it consumed itself and, in the column
 TREE, the cost including all agents below it. Lines such as "by fast" are the part of a line
 that another model of the agent (fallback) answered. Sessions that other processes stored for
 calls of the tree are included if they are in the same folder. Lines below the table say
 which requests paid again for tokens that the server had cached before, and why.`,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON object, with exact costs", Destination: &asJSON}},
-		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
+		Action: command.WithOptional("the session's id", func(_ context.Context, c *cli.Command, name string) error {
 			root, readErr := sessionCosts(sessions.Of(p, c), name)
 			switch {
 			case root == nil:

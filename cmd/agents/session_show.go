@@ -13,7 +13,7 @@ import (
 func sessionShowCommand(p *program.Env) *cli.Command {
 	f := &sessions.ShowFlags{}
 	return &cli.Command{
-		ArgsUsage: "ID",
+		ArgsUsage: "[ID]",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "tools", Value: "cut", Usage: "arguments and results of calls: `DETAIL` is hidden, cut or whole", Destination: &f.Tools, Validator: command.OneOf("hidden", "cut", "whole")},
 			&cli.IntFlag{Name: "last", Usage: "only the last `N` turns", HideDefault: true, Destination: &f.Last},
@@ -22,7 +22,7 @@ func sessionShowCommand(p *program.Env) *cli.Command {
 			&cli.BoolFlag{Name: "system", Usage: "with the system prompt", Destination: &f.System},
 			&cli.BoolFlag{Name: "no-sub-agents", Usage: "without the sessions of sub-agents", Destination: &f.Alone},
 		},
-		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
+		Action: command.WithOptional("the session's id", func(_ context.Context, c *cli.Command, name string) error {
 			if f.Last < 0 || c.IsSet("last") && f.Last == 0 {
 				return failure.Usage("", "--last %d: it must be positive", f.Last)
 			}

@@ -20,7 +20,7 @@ func sessionUndoCommand(p *program.Env) *cli.Command {
 	var turn int
 	var redo, yes, dry bool
 	return &cli.Command{
-		ArgsUsage: "ID",
+		ArgsUsage: "[ID]",
 		Description: `Shows the files that calls of the session changed and asks before it puts them back. Files
 that somebody else has changed since stay as they are, and the exit code is then 1. The
 conversation stays as it is; session fork --undo takes the message back.
@@ -31,7 +31,7 @@ Only sessions of agents with "checkpoints": true have what is needed.`,
 			&cli.BoolFlag{Name: "dry-run", Usage: "only show the files, and nothing if there are none", Destination: &dry},
 			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "ask no questions", Destination: &yes},
 		},
-		Action: command.WithArgument("the session's id", func(ctx context.Context, c *cli.Command, name string) error {
+		Action: command.WithOptional("the session's id", func(ctx context.Context, c *cli.Command, name string) error {
 			if c.IsSet("turn") && (redo || turn < 1) {
 				return failure.Usage("", "session undo: --turn takes a turn, from 1, and excludes --redo")
 			}

@@ -106,6 +106,16 @@ func WithArgument(what string, do func(ctx context.Context, c *cli.Command, argu
 	}
 }
 
+// WithOptional is WithArgument for an argument that may be left out, and is "" then.
+func WithOptional(what string, do func(ctx context.Context, c *cli.Command, argument string) error) cli.ActionFunc {
+	return func(ctx context.Context, c *cli.Command) error {
+		if c.NArg() == 0 {
+			return do(ctx, c, "")
+		}
+		return WithArgument(what, do)(ctx, c)
+	}
+}
+
 func NoArguments(c *cli.Command) error {
 	if c.Args().Present() {
 		hint := fmt.Sprintf("`%s --help` lists the flags", c.FullName())

@@ -3,6 +3,7 @@ package sessions
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -53,12 +54,28 @@ func (s *Store) Folders() ([]string, error) {
 	return list, nil
 }
 
+func latestHere(dirs []string) (string, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	list, err := session.List(session.Filter{Limit: 1, Dir: here, Want: func(i *session.Info) bool { return i.Err == nil && i.Parent == "" }}, dirs...)
+	if len(list) > 0 {
+		return list[0].Path, nil
+	}
+	return "", failure.NothingRan(cmp.Or(err, errors.New("no session began in this folder")), listHint)
+}
+
 const listHint = "`agents session list` shows what there is"
 
+// Find returns the path of a session; "" is the latest that began in the working folder.
 func (s *Store) Find(name string) (string, error) {
 	dirs, err := s.Folders()
 	if err != nil {
 		return "", err
+	}
+	if name == "" {
+		return latestHere(dirs)
 	}
 	path, err := session.Find(name, dirs...)
 	if err != nil {
