@@ -200,6 +200,7 @@ type Node struct {
 	sources     []source
 	executables *executables // one of sources
 	background  []string     // slugs of sub-agents that its file says may work in the background
+	detach      []string     // those of them that outlive it
 
 	// Sources add to these when they are read,
 	readable []string // folders that its processes may read in any sandbox of its own

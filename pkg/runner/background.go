@@ -137,11 +137,17 @@ func (b *background) settle(ctx context.Context, wait bool) {
 // end ends what runs in the background and waits for it. The next run has nothing of it.
 func (b *background) end() {
 	b.mu.Lock()
-	cancel := b.cancel
+	cancel, list := b.cancel, slices.Clone(b.agents)
 	b.mu.Unlock()
+	for _, a := range list { // those that could outlive the run are not of its context
+		a.stop(errCallerEnded)
+	}
 	if cancel != nil {
 		cancel(errCallerEnded)
 		b.tasks.Wait()
+	}
+	for _, a := range list {
+		<-a.done
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -160,7 +160,7 @@ func (r *run) directed(step agent.Step) (agent.Directive, bool) {
 		}
 	}
 	if ends && r.session.Closing == "" && r.tree.leaves == nil {
-		if d, ok := r.background.lastCall(); ok {
+		if d, ok := r.background.lastCall(r.canDetach()); ok {
 			return d, true
 		}
 	}

@@ -236,6 +236,8 @@ func (r *run) acceptable(ctx context.Context, answer string) (string, error) {
 // given away.
 func (r *run) apply(ctx context.Context, step agent.Step) error {
 	if n := len(step.Events); n > 0 && step.Events[n-1].Kind == agent.EventEnd {
+		end := &step.Events[n-1]
+		end.Left = r.detach(end.Status)
 		r.background.settle(ctx, r.tree.leaves != nil)
 		if err := r.hookEnd(ctx, step.Events[n-1]); err != nil {
 			return err

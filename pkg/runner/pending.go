@@ -42,7 +42,7 @@ func (r *run) endOf(ctx context.Context, c agent.PendingCall) (result agent.Resu
 	t.mu.Lock()
 	p := t.pending[c.Key]
 	ok = p.Session != nil && p.Session.Ended != "" && !slices.Contains(r.agent.LendTools, p.Session.Agent) // which is a request of its program
-	if ok {
+	if ok && len(p.Session.Left) == 0 {
 		delete(t.pending, c.Key)
 	}
 	t.mu.Unlock()
@@ -50,6 +50,16 @@ func (r *run) endOf(ctx context.Context, c agent.PendingCall) (result agent.Resu
 		return agent.Result{}, nil, false
 	}
 	s := p.Session
+	if i := agent.ToolIndex(r.tools.specs, c.Name); len(s.Left) > 0 && i >= 0 && r.tools.specs[i].Channel == 0 {
+		d := &background{}
+		r.takeUpAll(ctx, s.Left, d)
+		t.mu.Lock()
+		if t.detached == nil {
+			t.detached = map[string]*background{}
+		}
+		t.detached[c.Key] = d
+		t.mu.Unlock()
+	}
 	out := &agent.Outcome{Status: s.Ended, Agent: s.Agent, Reason: s.Closing}
 	if m, ok := s.Answer(); ok {
 		out.Message, out.Answer = m, m.Text()
