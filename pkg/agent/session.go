@@ -258,7 +258,7 @@ func (s *Session) apply(e Event) error {
 		}
 		s.applyCompaction(e)
 	case EventVerdict:
-		if s.find(e) < 0 {
+		if s.find(e) < 0 && !slices.ContainsFunc(s.Left, func(l LeftCall) bool { return l.Key == e.Key }) { // which is judged again after a crash
 			return fmt.Errorf("no call %s is open", e.CallID)
 		}
 	case EventCallStarted:

@@ -107,22 +107,45 @@ func (w *workplace) Call(ctx context.Context, inv *agent.Invocation) (agent.Resu
 	if err != nil {
 		return agent.Result{}, err
 	}
-	result, err := w.call(ctx, inv, prompt)
-	if result.Workspace != nil {
-		result.Parts = append(slices.Clone(result.Parts), agent.Text("\n\n"+describe(result.Workspace)))
-	}
-	return result, err
+	return w.call(ctx, inv, prompt)
 }
 
-func (w *workplace) call(ctx context.Context, inv *agent.Invocation, prompt agent.Message) (result agent.Result, err error) {
+// place is where workspaces are made.
+func (w *workplace) place() (workspace.Place, error) {
 	from, err := filepath.Abs(w.caller.workDir)
 	if err == nil {
 		from, err = filepath.EvalSymlinks(from)
 	}
+	return workspace.Place{Dir: from, Environ: w.l.opts.Environ}, err
+}
+
+// Reopen implements agent.Workspaced.
+func (w *workplace) Reopen(ctx context.Context, key string) (string, func(agent.Result, error) (agent.Result, error)) {
+	place, err := w.place()
+	if err != nil || !isUnchanged(w.Agent) {
+		return "", nil
+	}
+	work, err := workspace.Find(ctx, place, key)
+	if err != nil {
+		return "", nil // somebody has removed it
+	}
+	dir, err := work.Dir(place.Dir)
+	if err != nil {
+		return "", nil
+	}
+	return dir, func(result agent.Result, err error) (agent.Result, error) {
+		err = w.ended(ctx, work, &result, err)
+		return result, err
+	}
+}
+
+func (w *workplace) call(ctx context.Context, inv *agent.Invocation, prompt agent.Message) (result agent.Result, err error) {
+	place, err := w.place()
 	if err != nil {
 		return result, fmt.Errorf("make a workspace: %w", err)
 	}
-	work, err := workspace.Open(ctx, workspace.Place{Dir: from, Environ: w.l.opts.Environ}, workspace.Options{Key: inv.Key, Agent: w.Agent.Slug, Bring: w.bring})
+	from := place.Dir
+	work, err := workspace.Open(ctx, place, workspace.Options{Key: inv.Key, Agent: w.Agent.Slug, Bring: w.bring})
 	if err != nil {
 		return result, fmt.Errorf("make a workspace: %w", err)
 	}
@@ -152,6 +175,7 @@ func (w *workplace) ended(ctx context.Context, work *workspace.Work, result *age
 	} else {
 		result.Workspace.Commits, result.Workspace.Stat, result.Workspace.Uncommitted = facts.Commits, facts.Stat, facts.Uncommitted
 	}
+	result.Parts = append(slices.Clone(result.Parts), agent.Text("\n\n"+describe(result.Workspace)))
 	if wrong := work.End(); wrong != nil && err == nil {
 		return fmt.Errorf("end the workspace %s: %w", work.Name, wrong)
 	}

@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,7 +25,8 @@ type leftAgent struct {
 	agent.LeftCall
 	detach      bool // it outlives its caller
 	stop        context.CancelCauseFunc
-	began, done chan struct{} // closed when its session has begun, and when it has ended
+	began, done chan struct{} // closed when its session has begun, and when it has ended, with its hooks
+	over        chan struct{} // closed when it has ended, and hooks may still run
 
 	session string // guarded by tree.mu
 
@@ -43,7 +45,7 @@ func handleOf(inv *agent.Invocation) string {
 }
 
 func newLeft(l agent.LeftCall, owner *background) *leftAgent {
-	a := &leftAgent{LeftCall: l, stop: func(error) {}, began: make(chan struct{}), done: make(chan struct{})}
+	a := &leftAgent{LeftCall: l, stop: func(error) {}, began: make(chan struct{}), done: make(chan struct{}), over: make(chan struct{})}
 	a.owner.Store(owner)
 	return a
 }
@@ -88,8 +90,11 @@ func (r *run) leave(ctx context.Context, inv *agent.Invocation, tool agent.Tool,
 		err := fmt.Errorf("%w: the program failed", agent.ErrUnknownOutcome) // in case of a panic
 		_ = t.guard(func() error { result, err = tool.Call(inside, inv); return nil })
 		result, err = t.gate.limit(result, err)
+		close(a.over)
 		if c := callOf(inv); c != nil {
-			result, err = r.hookLeft(hooks, inv, c, result, err)
+			if c.started {
+				result, err = r.hookLeft(hooks, inv, c, result, err)
+			}
 			c.over()
 		}
 		r.ending(inv)
@@ -141,8 +146,20 @@ func (b *background) tell(a *leftAgent) {
 	var inv agent.Invocation
 	parts := inv.Ended(a.result, a.err).Result.Parts
 	m := agent.Message{Role: agent.RoleUser, Parts: append([]agent.Part{agent.Text("[agent " + a.Handle + " has ended]\n")}, parts...)}
-	b.notices = append(b.notices, agent.Directive{Message: &m, Key: a.Key, Notice: true})
+	b.notices = append(b.notices, agent.Directive{Message: &m, Key: a.Key, Outcome: outcomeOf(a.err), Notice: true})
 	b.arrive()
+}
+
+func outcomeOf(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, agent.ErrRefused):
+		return "denied"
+	case errors.Is(err, agent.ErrUnknownOutcome):
+		return "unknown"
+	}
+	return "failed"
 }
 
 // callLeft is the call of an agent that may go on in the background: its result is that of the
@@ -246,7 +263,7 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall, b *background) {
 			k.expect = expect
 			tool = r.accepting(tool, k)
 		}
-		a = r.leave(ctx, inv, tool, l, b)
+		a = r.leave(ctx, inv, r.judgedAgain(tool, k), l, b)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if a.left = true; a.ended {
@@ -257,6 +274,19 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall, b *background) {
 	a.detach = i >= 0 && r.tools.specs[i].Detach
 	b.add(a)
 	a.finish(a.result, a.err)
+}
+
+// judgedAgain returns tool with the checks that a call passes before it starts: what was permitted
+// when an earlier process started it may be denied by now.
+func (r *run) judgedAgain(tool agent.Tool, k *call) agent.Tool {
+	return agent.Wrap(tool, func(ctx context.Context, inv *agent.Invocation, next agent.Tool) (agent.Result, error) {
+		err, broken := r.tree.gate.permit(ctx, tool, inv, k, k.record)
+		if err = cmp.Or(broken, err); err != nil {
+			return agent.Result{}, agent.NotRun(fmt.Errorf("it was not continued: %w", err))
+		}
+		k.started = true
+		return next.Call(ctx, inv)
+	})
 }
 
 // add notes an agent.
@@ -409,6 +439,8 @@ func (s agents) Stop(ctx context.Context, handle, reason string) error {
 	}
 	a.stop(&agent.EndError{Status: agent.StatusInterrupted, Text: text})
 	select {
+	case <-a.over:
+		return nil
 	case <-a.done:
 		return nil
 	case <-ctx.Done():

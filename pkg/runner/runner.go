@@ -196,7 +196,7 @@ func (r *Runner) Step(ctx context.Context) (agent.Step, error) {
 	if root.inbox == nil {
 		root.inbox = &r.inboxes.root
 	}
-	for d, ok := root.directed(step); ok; d, ok = root.directed(step) {
+	for d, ok := root.directed(ctx, step); ok; d, ok = root.directed(ctx, step) {
 		if err := root.follow(ctx, d); err != nil {
 			return step, err
 		}

@@ -78,7 +78,7 @@ func (w *Work) Writable() []string {
 
 // Open makes the workspace of a call, or returns the one that was made for it before.
 func Open(ctx context.Context, p Place, o Options) (*Work, error) {
-	w := &Work{Name: strings.ReplaceAll(o.Key, ".", "-"), Kind: Worktree, Key: o.Key, Agent: o.Agent, Bring: o.Bring, Created: time.Now().UTC()}
+	w := &Work{Name: nameOf(o.Key), Kind: Worktree, Key: o.Key, Agent: o.Agent, Bring: o.Bring, Created: time.Now().UTC()}
 	if !plain(w.Name) {
 		return nil, fmt.Errorf("the call %.100q cannot name a workspace", o.Key)
 	}
@@ -102,6 +102,25 @@ func Open(ctx context.Context, p Place, o Options) (*Work, error) {
 	}
 	return w, w.make(ctx)
 }
+
+// Find returns the workspace of a call in which an agent has worked.
+func Find(ctx context.Context, p Place, key string) (*Work, error) {
+	r, err := p.repo(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Dir, err)
+	}
+	w := &Work{Name: nameOf(key), top: r.top}
+	if !plain(w.Name) {
+		return nil, fmt.Errorf("the call %.100q cannot name a workspace", key)
+	}
+	if w, err = read(w.note(), r.top, r); err == nil && !w.Ready {
+		err = fs.ErrNotExist
+	}
+	return w, err
+}
+
+// nameOf returns the name of the workspace of a call.
+func nameOf(key string) string { return strings.ReplaceAll(key, ".", "-") }
 
 func (w *Work) note() string { return w.Path() + ".json" }
 
