@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/leaf/cachefile"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
+	"github.com/agents-exe/agents/pkg/leaf/workspace"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/sandbox"
@@ -188,8 +189,8 @@ type Node struct {
 	// Helpers are its sub-agents, sorted by slug.
 	Helpers []*Node
 
-	stack       []*Node            // the nodes above, and this one
-	workspaces  map[*Node][]string // the Helpers that get one because this file says so, with what is brought
+	stack       []*Node                     // the nodes above, and this one
+	workspaces  map[*Node]workspace.Options // of the Helpers that get one because this file says so
 	choice      ModelChoice
 	fallback    []*Model               // see Models
 	expects     map[*Node]agent.Expect // of sub-agents, by what their entries say; may be nil

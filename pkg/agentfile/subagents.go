@@ -9,6 +9,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/workspace"
 	"github.com/agents-exe/agents/pkg/source/exectool"
 )
 
@@ -100,9 +101,9 @@ func (l *loader) extraAgents(n *Node) {
 		}
 		if extra.Workspace != "" {
 			if n.workspaces == nil {
-				n.workspaces = map[*Node][]string{}
+				n.workspaces = map[*Node]workspace.Options{}
 			}
-			n.workspaces[sub] = append([]string{}, extra.Bring...)
+			n.workspaces[sub] = workspace.Options{Kind: extra.Workspace, Bring: extra.Bring}
 		}
 	}
 }

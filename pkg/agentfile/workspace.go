@@ -24,20 +24,20 @@ type workplace struct {
 	l      *loader
 	caller *Node
 	node   *Node
-	bring  []string
+	kept   workspace.Options // without the call
 	lock   *Lock // what its tree consists of
 }
 
 // workplace returns sub, with a workspace if the file of n or h says so.
 func (l *loader) workplace(n, h *Node, sub *agent.Subagent) agent.Tool {
-	bring, named := n.workspaces[h]
+	kept, named := n.workspaces[h]
 	if !named && h.File.Spec.Workspace == "" {
 		return sub
 	}
 	if !named {
-		bring = h.File.Spec.Bring
+		kept = workspace.Options{Kind: h.File.Spec.Workspace, Bring: h.File.Spec.Bring}
 	}
-	w := &workplace{Subagent: sub, l: l, caller: n, node: h, bring: bring}
+	w := &workplace{Subagent: sub, l: l, caller: n, node: h, kept: kept}
 	l.workplaces = append(l.workplaces, w)
 	return w
 }
@@ -145,7 +145,9 @@ func (w *workplace) call(ctx context.Context, inv *agent.Invocation, prompt agen
 		return result, fmt.Errorf("make a workspace: %w", err)
 	}
 	from := place.Dir
-	work, err := workspace.Open(ctx, place, workspace.Options{Key: inv.Key, Agent: w.Agent.Slug, Bring: w.bring})
+	opts := w.kept
+	opts.Key, opts.Agent = inv.Key, w.Agent.Slug
+	work, err := workspace.Open(ctx, place, opts)
 	if err != nil {
 		return result, fmt.Errorf("make a workspace: %w", err)
 	}
@@ -168,7 +170,10 @@ func (w *workplace) call(ctx context.Context, inv *agent.Invocation, prompt agen
 func (w *workplace) ended(ctx context.Context, work *workspace.Work, result *agent.Result, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), factsTime)
 	defer cancel()
-	result.Workspace = &agent.Workspace{Kind: work.Kind, Path: work.Path(), Branch: work.Branch(), Base: work.Base}
+	result.Workspace = &agent.Workspace{Kind: work.Kind, Path: work.Path(), Base: work.Base}
+	if work.Kind == workspace.Worktree {
+		result.Workspace.Branch = work.Branch()
+	}
 	facts, wrong := work.Facts(ctx)
 	if wrong != nil {
 		result.Workspace.Stat = "the runtime cannot tell: " + wrong.Error()
@@ -190,7 +195,12 @@ func describe(w *agent.Workspace) string {
 		}
 		return strings.Join(list, "\n")
 	}
+	not := "changed and not committed:"
 	lines := []string{fmt.Sprintf("[the runtime: this agent worked in %s on the branch %s, which begins with %.12s; nothing is merged]", w.Path, w.Branch, w.Base)}
+	if w.Kind == workspace.Copy {
+		not = "which differ:"
+		lines[0] = fmt.Sprintf("[the runtime: this agent worked in %s, a copy of the folder of its caller; nothing is merged]", w.Path)
+	}
 	if len(w.Commits) == 0 && len(w.Uncommitted) == 0 {
 		lines = append(lines, "it changed nothing")
 	}
@@ -201,7 +211,7 @@ func describe(w *agent.Workspace) string {
 		lines = append(lines, w.Stat)
 	}
 	if len(w.Uncommitted) > 0 {
-		lines = append(lines, "changed and not committed:", some(w.Uncommitted))
+		lines = append(lines, not, some(w.Uncommitted))
 	}
 	return strings.Join(lines, "\n")
 }

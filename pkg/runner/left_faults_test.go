@@ -136,7 +136,9 @@ func TestWhatWorkedInTheBackgroundIsJudgedAgainAfterACrash(t *testing.T) {
 // noLongerValid is an agent whose arguments are no longer valid.
 type noLongerValid struct{ *backgroundAgent }
 
-func (noLongerValid) Validate(context.Context, *agent.Invocation) error { return errors.New("no longer") }
+func (noLongerValid) Validate(context.Context, *agent.Invocation) error {
+	return errors.New("no longer")
+}
 
 // TestAgentStopDoesNotWaitForHooks, but the model still reads what they say.
 func TestAgentStopDoesNotWaitForHooks(t *testing.T) {
