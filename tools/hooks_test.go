@@ -106,7 +106,7 @@ func TestHookFilesOfOtherPrograms(t *testing.T) {
 			{"JSON denies", f.bash, prints(t, f.deny("not this")), 5, `{"deny":"not this"}`, ""},
 			{"JSON with new input", f.bash, prints(t, f.renew(map[string]any{"command": "pwd", "cwd": "x"})), 5, `{"args":{"command":"pwd","cwd":"x"}}`, ""},
 			{"no answer in time", f.bash, "sleep 30", 0.1, "", "no answer after 0.1 seconds"},
-			{"malformed output", f.bash, prints(t, `{"decision": `), 5, "", "its output is not JSON"},
+			{"malformed output", f.bash, prints(t, `{"decision": `), 5, "", "JSONDecodeError"},
 			{"what it reads", f.bash, `grep -q '"tool_name": "` + f.bash + `"' && exit 0; exit 2`, 5, `{}`, ""},
 			{"text is no decision", f.bash, "echo fine", 5, `{}`, ""},
 			{"exit 1 has no effect", f.bash, "exit 1", 5, `{}`, ""},

@@ -132,6 +132,9 @@ func (t backgroundTool) Spec() agent.ToolSpec {
 	spec := t.Tool.Spec()
 	spec.Background, spec.Detach = true, t.detach
 	spec.Description = strings.TrimSpace(spec.Description) + "\nWhat takes longer than two seconds goes on in the background: you get a handle, and the answer later."
+	if t.detach {
+		spec.Description += " It goes on when you have ended; your caller then gets the answer."
+	}
 	return spec
 }
 
