@@ -25,7 +25,7 @@ type workplace struct {
 	caller *Node
 	node   *Node
 	kept   workspace.Options // without the call
-	lock   *Lock // what its tree consists of
+	lock   *Lock             // what its tree consists of
 }
 
 // workplace returns sub, with a workspace if the file of n or h says so.
