@@ -21,23 +21,25 @@ func (r *run) detach(ends agent.Status) (calls []agent.LeftCall) {
 	}
 	d := &background{}
 	r.background.pass(d)
-	t := r.tree
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, a := range d.agents {
-		for _, l := range r.session.Left {
-			if l.Key == a.Key {
-				calls = append(calls, l)
-			}
+	for _, l := range r.session.Left { // which the run alone changes
+		if slices.ContainsFunc(d.agents, func(a *leftAgent) bool { return a.Key == l.Key }) {
+			calls = append(calls, l)
 		}
 	}
 	if len(calls) > 0 {
-		if t.detached == nil {
-			t.detached = map[string]*background{}
-		}
-		t.detached[r.parent] = d
+		r.tree.keepDetached(r.parent, d)
 	}
 	return calls
+}
+
+// keepDetached keeps what outlives the agent that has answered a call, until its caller has the answer.
+func (t *tree) keepDetached(key string, d *background) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.detached == nil {
+		t.detached = map[string]*background{}
+	}
+	t.detached[key] = d
 }
 
 // pass moves the agents that outlive their caller, and what is to be told of them.

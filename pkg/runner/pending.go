@@ -53,12 +53,7 @@ func (r *run) endOf(ctx context.Context, c agent.PendingCall) (result agent.Resu
 	if i := agent.ToolIndex(r.tools.specs, c.Name); len(s.Left) > 0 && i >= 0 && r.tools.specs[i].Channel == 0 {
 		d := &background{}
 		r.takeUpAll(ctx, s.Left, d)
-		t.mu.Lock()
-		if t.detached == nil {
-			t.detached = map[string]*background{}
-		}
-		t.detached[c.Key] = d
-		t.mu.Unlock()
+		t.keepDetached(c.Key, d)
 	}
 	out := &agent.Outcome{Status: s.Ended, Agent: s.Agent, Reason: s.Closing}
 	if m, ok := s.Answer(); ok {
