@@ -17,8 +17,8 @@ func sessionWorktreesCommand(p *program.Env) *cli.Command {
 	var diff, merge, remove, force bool
 	return &cli.Command{
 		ArgsUsage: "[NAME...]",
-		Description: `Lists the worktrees of agents in the repository of the working directory, or those with
-a NAME. With a flag, something is done with those that are named.`,
+		Description: `Lists the worktrees of agents in the repository of the working directory, or the copies of a
+folder in which agents worked, or those with a NAME. With a flag, something is done with those that are named.`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "diff", Usage: "print what they change", Destination: &diff},
 			&cli.BoolFlag{Name: "merge", Usage: "merge them into the current branch, with what is not committed", Destination: &merge},
@@ -116,7 +116,10 @@ func (a *worktreeAction) list(ctx context.Context) error {
 		fmt.Fprintf(a.p.Out, "  commit %s\n", program.OneLine(commit, 200))
 	}
 	for _, path := range facts.Uncommitted {
-		fmt.Fprintf(a.p.Out, "  not committed: %s\n", program.OneLine(path, 200))
+		if a.w.Kind == workspace.Worktree {
+			path = "not committed: " + path
+		}
+		fmt.Fprintf(a.p.Out, "  %s\n", program.OneLine(path, 200))
 	}
 	return errors.Join(err, factsErr)
 }

@@ -228,6 +228,8 @@ type ToolSpec struct {
 	Far bool `json:"-"`
 	// Background says that the call returns a handle soon, while the agent works on.
 	Background bool `json:"background,omitempty"`
+	// Detach says that an agent in the background outlives its caller, whose caller then has it.
+	Detach bool `json:"detach,omitempty"`
 	// Effects is what the tool declares; empty means EffectsOnce.
 	Effects Effects `json:"effects,omitempty"`
 	// Locks are names that the tool declares; calls which share one take

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -47,6 +48,20 @@ type Expect struct {
 	Receipt string
 	// Dir is the working folder of the agent; "" if it has none on this machine.
 	Dir string
+	// Workspace says that Dir is a workspace of the call: programs of conditions run there too.
+	Workspace bool
+}
+
+// A Movable is a Tool that can run in another folder.
+type Movable interface {
+	In(dir string) Tool
+}
+
+// A Workspaced is a Tool of which each call works in a folder of its own.
+type Workspaced interface {
+	// Reopen returns the folder of a call whose agent has ended in an earlier process, and what
+	// completes the result; "" if there is none.
+	Reopen(ctx context.Context, key string) (dir string, complete func(Result, error) (Result, error))
 }
 
 // An Expected is a Tool that is an agent.

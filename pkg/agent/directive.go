@@ -19,6 +19,8 @@ type Directive struct {
 	Reason string
 	// Key is that of the call whose end in the background Message tells; only the runtime sets it.
 	Key string
+	// Outcome is that of this call, as in Condition.Outcome.
+	Outcome string
 }
 
 // End returns the error with which a directive that stops an agent ends its run.

@@ -138,7 +138,8 @@ type Event struct {
 	Limits     *Limits     `json:"limits,omitempty"`
 	Plan       Plan        `json:"plan,omitempty"`
 	Toolgroups Toolgroups  `json:"toolgroups,omitempty"`
-	// Left are the calls that agents answer in the background.
+	// Left are the calls that agents answer in the background: of a compaction all, of an end those
+	// that outlive the run, and where its caller reads the answer, those that the caller takes over.
 	Left     []LeftCall `json:"left,omitempty"`
 	Decision Decision   `json:"decision,omitempty"`
 	Opening  bool       `json:"opening,omitempty"`

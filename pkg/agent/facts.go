@@ -46,6 +46,7 @@ type callFacts struct {
 	declared bool
 	command  int // the position in commands, from 1
 	tool     string
+	owner    string // the session whose model has the handle of its agent, which works in the background
 }
 
 // Outcomes of calls.
@@ -96,6 +97,10 @@ func (f *Facts) Note(e *Event) {
 		if own && e.Begins() {
 			f.began = e.Time.Round(0)
 		}
+		if c := f.open[e.Key]; c != nil {
+			f.over(e.Key, c.tool, cmp.Or(string(e.Status), callOK), nil)
+		}
+		f.owned(e)
 	case EventAnswer:
 		if own {
 			f.turns++
@@ -106,6 +111,7 @@ func (f *Facts) Note(e *Event) {
 		if own {
 			f.ended = e.Status
 		}
+		f.dropped(e)
 	case EventVerdict:
 		if e.Decision == Deny {
 			f.denied[e.Key] = true
@@ -114,6 +120,26 @@ func (f *Facts) Note(e *Event) {
 		f.started(e)
 	case EventCallEnded:
 		f.callEnded(e)
+		f.owned(e)
+	}
+}
+
+// owned notes who has the agents that go on beyond the end of their caller.
+func (f *Facts) owned(e *Event) {
+	for _, l := range e.Left {
+		if c := f.open[l.Key]; c != nil {
+			c.owner = e.Session
+		}
+	}
+}
+
+// dropped counts the calls whose agents ended with the run of a session, and were not told.
+func (f *Facts) dropped(e *Event) {
+	for _, key := range slices.Sorted(maps.Keys(f.open)) {
+		c := f.open[key]
+		if c.owner == e.Session && !slices.ContainsFunc(e.Left, func(l LeftCall) bool { return l.Key == key }) {
+			f.over(key, c.tool, callFailed, nil)
+		}
 	}
 }
 
@@ -154,13 +180,25 @@ func (f *Facts) command(c *callFacts, e *Event) {
 }
 
 func (f *Facts) callEnded(e *Event) {
-	if e.Result == nil {
-		return
+	switch c := f.open[e.Key]; {
+	case e.Result == nil:
+	case e.Result.Handle != "" && c != nil: // its agent works on
+		c.owner = e.Session
+	case e.Result.Failed && e.Result.Text() == "error: "+ErrUnknownOutcome.Error():
+		f.over(e.Key, e.Tool, callUnknown, nil)
+	case e.Result.Failed:
+		f.over(e.Key, e.Tool, callFailed, e.Result)
+	default:
+		f.over(e.Key, e.Tool, callOK, e.Result)
 	}
+}
+
+// over counts a call that has ended, with its result if it may have the exit code of a command.
+func (f *Facts) over(key, tool, outcome string, result *ToolResult) {
 	f.position++
-	c, denied := f.open[e.Key], f.denied[e.Key]
-	delete(f.open, e.Key)
-	delete(f.denied, e.Key)
+	c, denied := f.open[key], f.denied[key]
+	delete(f.open, key)
+	delete(f.denied, key)
 	if c == nil && !denied {
 		f.notRun++ // the name of its tool may be whatever a model invents
 		return
@@ -168,26 +206,24 @@ func (f *Facts) callEnded(e *Event) {
 	if c == nil {
 		c = &callFacts{started: f.position}
 	}
-	t := f.tools[e.Tool]
+	t := f.tools[tool]
 	if t == nil {
-		t = &toolFacts{CallCount: CallCount{Tool: e.Tool}}
-		f.tools[e.Tool] = t
+		t = &toolFacts{CallCount: CallCount{Tool: tool}}
+		f.tools[tool] = t
 	}
-	outcome := callOK
 	t.Calls++
 	switch {
 	case denied:
 		outcome = callDenied
 		t.Denied++
-	case e.Result.Failed && e.Result.Text() == "error: "+ErrUnknownOutcome.Error():
-		outcome = callUnknown
+	case outcome == callUnknown:
 		t.Unknown++
-	case e.Result.Failed:
+	case outcome != callOK:
 		outcome = callFailed
 		t.Failed++
 	}
-	if c.command > 0 && outcome != callUnknown {
-		f.commands[c.command-1].Exit = e.Result.ExitCode()
+	if c.command > 0 && result != nil {
+		f.commands[c.command-1].Exit = result.ExitCode()
 	}
 	if c.harmful {
 		t.changed = f.position

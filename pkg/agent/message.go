@@ -95,15 +95,15 @@ type Result struct {
 // A Workspace is a folder in which one call of an agent works, and what the runtime found there
 // when the call had ended.
 type Workspace struct {
-	Kind   string `json:"kind"` // worktree
+	Kind   string `json:"kind"` // worktree or copy
 	Path   string `json:"path"`
 	Branch string `json:"branch,omitempty"`
 	Base   string `json:"base,omitempty"` // the commit that it began with
 	// Commits are those behind Base, newest first, as "ID SUBJECT"; Stat is what git diff
-	// --stat prints about them.
+	// --stat prints about them, or of a copy how many files differ.
 	Commits []string `json:"commits,omitempty"`
 	Stat    string   `json:"stat,omitempty"`
-	// Uncommitted are files that changed and are in no commit.
+	// Uncommitted are files that changed and are in no commit; of a copy all that differ.
 	Uncommitted []string `json:"uncommitted,omitempty"`
 }
 

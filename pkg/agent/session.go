@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // A Session is one conversation, as a state machine: Next says what it needs,
@@ -61,7 +62,8 @@ type State struct {
 	Plan Plan `json:"plan,omitempty"`
 	// Toolgroups are those that results of calls have activated or deactivated.
 	Toolgroups Toolgroups `json:"toolgroups,omitempty"`
-	// Left are the calls that agents answer in the background.
+	// Left are the calls that agents answer in the background: those of the session, and of agents
+	// below it that have ended. After the end of the session, its caller has them.
 	Left []LeftCall `json:"left,omitempty"`
 	// Compacted says that the conversation was shortened since the last
 	// answer, and NoSummary that a summary failed since then.
@@ -256,7 +258,7 @@ func (s *Session) apply(e Event) error {
 		}
 		s.applyCompaction(e)
 	case EventVerdict:
-		if s.find(e) < 0 {
+		if s.find(e) < 0 && !slices.ContainsFunc(s.Left, func(l LeftCall) bool { return l.Key == e.Key }) { // which is judged again after a crash
 			return fmt.Errorf("no call %s is open", e.CallID)
 		}
 	case EventCallStarted:
@@ -272,7 +274,7 @@ func (s *Session) apply(e Event) error {
 	case EventContext:
 		s.Context = e.Context
 	case EventEnd:
-		s.Running, s.Ended, s.Left = false, e.Status, nil
+		s.Running, s.Ended, s.Left = false, e.Status, e.Left
 	}
 	return nil
 }
@@ -297,6 +299,7 @@ func (s *Session) applyMessage(e Event) error {
 	}
 	s.Loop = Loop{}
 	s.told(e.Key)
+	s.Left = append(slices.Clip(s.Left), e.Left...)
 	s.add(*m)
 	if e.Opening || e.Input || m.Role == RoleAssistant {
 		return nil
@@ -440,6 +443,8 @@ func (s *Session) applyResult(e Event) error {
 	s.Calls[i] = CallState{callEnded, e.Result}
 	if e.Result.Handle != "" {
 		s.leave(i, &e)
+	} else {
+		s.Left = append(slices.Clip(s.Left), e.Left...)
 	}
 	s.open--
 	if s.open == 0 {

@@ -42,10 +42,10 @@ func (s *Session) Prompted(prompt Message, limits Limits) Event {
 
 // Inserted adds a message that the user sent while the run is going on. With a key it is the
 // runtime that tells what came of the call with that key, which an agent has answered in the
-// background.
-func (s *Session) Inserted(m Message, key string) Event {
+// background, with this outcome.
+func (s *Session) Inserted(m Message, key, outcome string) Event {
 	m.Role = RoleUser
-	return s.event(Event{Kind: EventMessage, Message: &m, Input: true, Key: key})
+	return s.event(Event{Kind: EventMessage, Message: &m, Input: true, Key: key, Status: Status(outcome)})
 }
 
 // Resumed takes up an unfinished run.

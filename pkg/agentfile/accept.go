@@ -109,6 +109,13 @@ func (j *judge) Spec() agent.ToolSpec {
 	return agent.ToolSpec{Name: name, Description: "Says whether an answer counts.", Schema: json.RawMessage(`{"type":"object"}`), Source: j.path}
 }
 
+// In implements agent.Movable.
+func (j *judge) In(dir string) agent.Tool {
+	moved := *j
+	moved.cmd.Dir = dir
+	return &moved
+}
+
 // WorkDir implements agent.Located.
 func (j *judge) WorkDir() string { return absolute(j.cmd.Dir, ".") }
 

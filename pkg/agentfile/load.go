@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/leaf/cachefile"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
+	"github.com/agents-exe/agents/pkg/leaf/workspace"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/prices"
 	"github.com/agents-exe/agents/pkg/sandbox"
@@ -188,8 +189,8 @@ type Node struct {
 	// Helpers are its sub-agents, sorted by slug.
 	Helpers []*Node
 
-	stack       []*Node            // the nodes above, and this one
-	workspaces  map[*Node][]string // the Helpers that get one because this file says so, with what is brought
+	stack       []*Node                     // the nodes above, and this one
+	workspaces  map[*Node]workspace.Options // of the Helpers that get one because this file says so
 	choice      ModelChoice
 	fallback    []*Model               // see Models
 	expects     map[*Node]agent.Expect // of sub-agents, by what their entries say; may be nil
@@ -200,6 +201,7 @@ type Node struct {
 	sources     []source
 	executables *executables // one of sources
 	background  []string     // slugs of sub-agents that its file says may work in the background
+	detach      []string     // those of them that outlive it
 
 	// Sources add to these when they are read,
 	readable []string // folders that its processes may read in any sandbox of its own

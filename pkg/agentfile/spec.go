@@ -39,6 +39,7 @@ type Spec struct {
 	ExtraAgents   lazy[ExtraAgent] `json:"extraAgents"`
 	CompatNames   bool             `json:"compatNames"`
 	Background    bool             `json:"background"`
+	Detach        bool             `json:"detach"`
 
 	ToolProtocol  string   `json:"toolProtocol"`
 	ScriptMarkers []string `json:"scriptMarkers"`

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
+	"github.com/agents-exe/agents/pkg/leaf/workspace"
 	"github.com/agents-exe/agents/pkg/source/exectool"
 )
 
@@ -29,8 +30,9 @@ type ExtraAgent struct {
 	RunnerShell *bool    `json:"runnerShell"`
 	Expected
 
-	// Background is agent.ToolSpec.Background.
+	// Background and Detach are those of agent.ToolSpec.
 	Background bool `json:"background"`
+	Detach     bool `json:"detach"`
 
 	// Contents are those of an agent with a tag.
 	Contents json.RawMessage `json:"contents"`
@@ -41,6 +43,9 @@ func (l *loader) extraAgents(n *Node) {
 	for i, extra := range n.File.Spec.ExtraAgents {
 		if extra.Background {
 			n.background = append(n.background, extra.name())
+		}
+		if extra.Detach {
+			n.detach = append(n.detach, extra.name())
 		}
 		if isOther(extra.Tag) {
 			at := n.File.problem(LeftOut, CodeSchema, fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i), "")
@@ -96,9 +101,9 @@ func (l *loader) extraAgents(n *Node) {
 		}
 		if extra.Workspace != "" {
 			if n.workspaces == nil {
-				n.workspaces = map[*Node][]string{}
+				n.workspaces = map[*Node]workspace.Options{}
 			}
-			n.workspaces[sub] = append([]string{}, extra.Bring...)
+			n.workspaces[sub] = workspace.Options{Kind: extra.Workspace, Bring: extra.Bring}
 		}
 	}
 }
@@ -117,14 +122,29 @@ func (e *ExtraAgent) name() string {
 	return e.Slug
 }
 
-// A backgroundTool is an agent that may work in the background.
-type backgroundTool struct{ agent.Tool }
+// A backgroundTool is an agent that may work in the background, and with detach outlive its caller.
+type backgroundTool struct {
+	agent.Tool
+	detach bool
+}
 
 func (t backgroundTool) Spec() agent.ToolSpec {
 	spec := t.Tool.Spec()
-	spec.Background = true
+	spec.Background, spec.Detach = true, t.detach
 	spec.Description = strings.TrimSpace(spec.Description) + "\nWhat takes longer than two seconds goes on in the background: you get a handle, and the answer later."
+	if t.detach {
+		spec.Description += " It goes on when you have ended; your caller then gets the answer."
+	}
 	return spec
+}
+
+// leaves reports whether n, or an agent below it, has agents that may outlive it.
+func (n *Node) leaves(seen map[*Node]bool) bool {
+	if seen[n] {
+		return false
+	}
+	seen[n] = true
+	return len(n.detach) > 0 || slices.ContainsFunc(n.Helpers, func(h *Node) bool { return h.File.Spec.Detach || h.leaves(seen) })
 }
 
 func (t backgroundTool) Unwrap() any { return t.Tool }

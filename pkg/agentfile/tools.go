@@ -89,7 +89,7 @@ func (l *loader) equip(n *Node) {
 	for _, e := range experts {
 		add(e.Tool)
 	}
-	if slices.ContainsFunc(experts, func(e expert) bool { return e.Spec().Background }) {
+	if slices.ContainsFunc(experts, func(e expert) bool { return e.Spec().Background }) || n.leaves(map[*Node]bool{}) {
 		for _, t := range background.Tools() {
 			add(t)
 		}
@@ -162,10 +162,13 @@ func (l *loader) experts(n *Node, far []expert) []expert {
 		if h.File.Spec.Background {
 			n.background = append(n.background, h.Agent.Slug)
 		}
+		if h.File.Spec.Detach {
+			n.detach = append(n.detach, h.Agent.Slug)
+		}
 	}
 	for i := range list {
 		if slices.Contains(n.background, list[i].slug) {
-			list[i].Tool = backgroundTool{list[i].Tool}
+			list[i].Tool = backgroundTool{list[i].Tool, slices.Contains(n.detach, list[i].slug)}
 		}
 	}
 	slices.SortStableFunc(list, func(a, b expert) int {

@@ -24,20 +24,20 @@ type workplace struct {
 	l      *loader
 	caller *Node
 	node   *Node
-	bring  []string
-	lock   *Lock // what its tree consists of
+	kept   workspace.Options // without the call
+	lock   *Lock             // what its tree consists of
 }
 
 // workplace returns sub, with a workspace if the file of n or h says so.
 func (l *loader) workplace(n, h *Node, sub *agent.Subagent) agent.Tool {
-	bring, named := n.workspaces[h]
+	kept, named := n.workspaces[h]
 	if !named && h.File.Spec.Workspace == "" {
 		return sub
 	}
 	if !named {
-		bring = h.File.Spec.Bring
+		kept = workspace.Options{Kind: h.File.Spec.Workspace, Bring: h.File.Spec.Bring}
 	}
-	w := &workplace{Subagent: sub, l: l, caller: n, node: h, bring: bring}
+	w := &workplace{Subagent: sub, l: l, caller: n, node: h, kept: kept}
 	l.workplaces = append(l.workplaces, w)
 	return w
 }
@@ -107,22 +107,47 @@ func (w *workplace) Call(ctx context.Context, inv *agent.Invocation) (agent.Resu
 	if err != nil {
 		return agent.Result{}, err
 	}
-	result, err := w.call(ctx, inv, prompt)
-	if result.Workspace != nil {
-		result.Parts = append(slices.Clone(result.Parts), agent.Text("\n\n"+describe(result.Workspace)))
-	}
-	return result, err
+	return w.call(ctx, inv, prompt)
 }
 
-func (w *workplace) call(ctx context.Context, inv *agent.Invocation, prompt agent.Message) (result agent.Result, err error) {
+// place is where workspaces are made.
+func (w *workplace) place() (workspace.Place, error) {
 	from, err := filepath.Abs(w.caller.workDir)
 	if err == nil {
 		from, err = filepath.EvalSymlinks(from)
 	}
+	return workspace.Place{Dir: from, Environ: w.l.opts.Environ}, err
+}
+
+// Reopen implements agent.Workspaced.
+func (w *workplace) Reopen(ctx context.Context, key string) (string, func(agent.Result, error) (agent.Result, error)) {
+	place, err := w.place()
+	if err != nil || !isUnchanged(w.Agent) {
+		return "", nil
+	}
+	work, err := workspace.Find(ctx, place, key)
+	if err != nil {
+		return "", nil // somebody has removed it
+	}
+	dir, err := work.Dir(place.Dir)
+	if err != nil {
+		return "", nil
+	}
+	return dir, func(result agent.Result, err error) (agent.Result, error) {
+		err = w.ended(ctx, work, &result, err)
+		return result, err
+	}
+}
+
+func (w *workplace) call(ctx context.Context, inv *agent.Invocation, prompt agent.Message) (result agent.Result, err error) {
+	place, err := w.place()
 	if err != nil {
 		return result, fmt.Errorf("make a workspace: %w", err)
 	}
-	work, err := workspace.Open(ctx, workspace.Place{Dir: from, Environ: w.l.opts.Environ}, workspace.Options{Key: inv.Key, Agent: w.Agent.Slug, Bring: w.bring})
+	from := place.Dir
+	opts := w.kept
+	opts.Key, opts.Agent = inv.Key, w.Agent.Slug
+	work, err := workspace.Open(ctx, place, opts)
 	if err != nil {
 		return result, fmt.Errorf("make a workspace: %w", err)
 	}
@@ -145,13 +170,17 @@ func (w *workplace) call(ctx context.Context, inv *agent.Invocation, prompt agen
 func (w *workplace) ended(ctx context.Context, work *workspace.Work, result *agent.Result, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), factsTime)
 	defer cancel()
-	result.Workspace = &agent.Workspace{Kind: work.Kind, Path: work.Path(), Branch: work.Branch(), Base: work.Base}
+	result.Workspace = &agent.Workspace{Kind: work.Kind, Path: work.Path(), Base: work.Base}
+	if work.Kind == workspace.Worktree {
+		result.Workspace.Branch = work.Branch()
+	}
 	facts, wrong := work.Facts(ctx)
 	if wrong != nil {
 		result.Workspace.Stat = "the runtime cannot tell: " + wrong.Error()
 	} else {
 		result.Workspace.Commits, result.Workspace.Stat, result.Workspace.Uncommitted = facts.Commits, facts.Stat, facts.Uncommitted
 	}
+	result.Parts = append(slices.Clone(result.Parts), agent.Text("\n\n"+describe(result.Workspace)))
 	if wrong := work.End(); wrong != nil && err == nil {
 		return fmt.Errorf("end the workspace %s: %w", work.Name, wrong)
 	}
@@ -166,7 +195,12 @@ func describe(w *agent.Workspace) string {
 		}
 		return strings.Join(list, "\n")
 	}
+	not := "changed and not committed:"
 	lines := []string{fmt.Sprintf("[the runtime: this agent worked in %s on the branch %s, which begins with %.12s; nothing is merged]", w.Path, w.Branch, w.Base)}
+	if w.Kind == workspace.Copy {
+		not = "which differ:"
+		lines[0] = fmt.Sprintf("[the runtime: this agent worked in %s, a copy of the folder of its caller; nothing is merged]", w.Path)
+	}
 	if len(w.Commits) == 0 && len(w.Uncommitted) == 0 {
 		lines = append(lines, "it changed nothing")
 	}
@@ -177,7 +211,7 @@ func describe(w *agent.Workspace) string {
 		lines = append(lines, w.Stat)
 	}
 	if len(w.Uncommitted) > 0 {
-		lines = append(lines, "changed and not committed:", some(w.Uncommitted))
+		lines = append(lines, not, some(w.Uncommitted))
 	}
 	return strings.Join(lines, "\n")
 }

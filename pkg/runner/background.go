@@ -119,7 +119,7 @@ var errCallerEnded = &agent.EndError{Status: agent.StatusInterrupted, Text: "its
 
 // settle ends what runs in the background before the end of the run is recorded; with wait,
 // agents end by themselves before that.
-func (b *background) settle(ctx context.Context, wait bool) {
+func (b *background) settle(ctx context.Context, t *tree, wait bool) {
 	b.mu.Lock()
 	list := slices.Clone(b.agents)
 	b.mu.Unlock()
@@ -131,17 +131,43 @@ func (b *background) settle(ctx context.Context, wait bool) {
 			}
 		}
 	}
-	b.end()
+	b.end(t)
+}
+
+// hooked waits for the hooks after agents that were stopped, which have a time limit of their own.
+func (b *background) hooked(ctx context.Context) {
+	b.mu.Lock()
+	list := slices.Clone(b.agents)
+	b.mu.Unlock()
+	for _, a := range list {
+		select {
+		case <-a.over:
+			select {
+			case <-a.done:
+			case <-ctx.Done():
+			}
+		default:
+		}
+	}
 }
 
 // end ends what runs in the background and waits for it. The next run has nothing of it.
-func (b *background) end() {
+func (b *background) end(t *tree) {
 	b.mu.Lock()
-	cancel := b.cancel
+	cancel, list := b.cancel, slices.Clone(b.agents)
 	b.mu.Unlock()
+	for _, a := range list { // those that could outlive the run are not of its context
+		a.stop(errCallerEnded)
+	}
 	if cancel != nil {
 		cancel(errCallerEnded)
 		b.tasks.Wait()
+	}
+	for _, a := range list {
+		<-a.done
+		t.mu.Lock()
+		delete(t.collecting, a.Key) // nobody is told any more
+		t.mu.Unlock()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

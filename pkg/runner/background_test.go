@@ -37,7 +37,7 @@ func TestStateIsKeptUntilTheRunEnds(t *testing.T) {
 			t.Errorf("State(%s) = %v, want %d", tt.key, got, tt.want)
 		}
 	}
-	if r.background.end(); inv.State("a", count) != 3 {
+	if r.background.end(r.tree); inv.State("a", count) != 3 {
 		t.Error("state is kept after the end")
 	}
 }
@@ -87,7 +87,7 @@ func TestNoticesWaitForTheModel(t *testing.T) {
 		if err := inv.Background(t.Context(), func(ctx context.Context) string { <-ctx.Done(); return "late" }); err != nil {
 			t.Error(err)
 		}
-		b.end()
+		b.end(r.tree)
 		next(agent.StepModel, "")
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -146,7 +146,7 @@ func (r *run) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent, pr
 	child.chooseLoan()
 	if k := callOf(inv); k != nil && k.inv.Spec.IsAgent() {
 		k.judged, child.conditions = true, slices.Concat(a.Accept, k.expect.Accept)
-		r.tree.worksIn(inv.Key, a.WorkDir)
+		r.tree.worksIn(inv.Key, a)
 	}
 	if inv.Spec.Agent != "" {
 		if p := r.tree.takePending(inv.Key); p.Session != nil {

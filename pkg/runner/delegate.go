@@ -46,7 +46,7 @@ func (r *Runner) StepCall(ctx context.Context, key string) error {
 	step.Calls = step.Calls[i : i+1]
 	ctx, cancel := root.timed(ctx)
 	defer cancel()
-	defer root.background.end()
+	defer root.background.end(root.tree)
 	return root.callAll(ctx, step)
 }
 

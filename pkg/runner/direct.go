@@ -148,11 +148,14 @@ func (c *Channel) Direct(d agent.Directive) {
 
 // directed takes the next message or order if the run is about to ask the model, or to
 // end. Messages about background commands come first.
-func (r *run) directed(step agent.Step) (agent.Directive, bool) {
+func (r *run) directed(ctx context.Context, step agent.Step) (agent.Directive, bool) {
 	ends := step.Kind == agent.StepAccept ||
 		step.Kind == agent.StepApply && step.Err == nil && len(step.Events) == 1 && step.Events[0].Kind == agent.EventEnd
 	if step.Kind != agent.StepModel && !ends {
 		return agent.Directive{}, false
+	}
+	if ends {
+		r.background.hooked(ctx)
 	}
 	for d, ok := r.background.notice(step); ok; d, ok = r.background.notice(step) {
 		if !r.tree.noNotices && (d.Key == "" || r.tree.leaves == nil) {
@@ -160,7 +163,7 @@ func (r *run) directed(step agent.Step) (agent.Directive, bool) {
 		}
 	}
 	if ends && r.session.Closing == "" && r.tree.leaves == nil {
-		if d, ok := r.background.lastCall(); ok {
+		if d, ok := r.background.lastCall(r.canDetach()); ok {
 			return d, true
 		}
 	}

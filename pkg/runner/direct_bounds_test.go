@@ -30,7 +30,7 @@ func TestWhatIsSentMeanwhile(t *testing.T) {
 			if source == "inbox" {
 				r.inbox.list = []agent.Directive{{Reason: "inbox"}, {Reason: "later"}}
 			}
-			d, ok := r.directed(tt.step)
+			d, ok := r.directed(t.Context(), tt.step)
 			if want := tt.want && source != "none"; ok != want || ok && d.Reason != source || source == "inbox" && len(r.inbox.list) != 2-map[bool]int{true: 1}[ok] {
 				t.Errorf("%+v from %s: %+v, %t", tt.step, source, d, ok)
 			}

@@ -60,14 +60,14 @@ func (r *run) do(ctx context.Context, prompt *agent.Message) (*agent.Outcome, er
 	if r.up == nil {
 		defer r.tree.endLooks()
 	}
-	defer r.background.end()
+	defer r.background.end(r.tree)
 	err := r.begin(ctx, prompt)
 	if err == nil && r.compacts {
 		err = r.compactAlone(ctx)
 	}
 	for err == nil && r.end == nil {
 		step := r.session.Next()
-		if d, ok := r.directed(step); ok {
+		if d, ok := r.directed(ctx, step); ok {
 			err = r.follow(ctx, d)
 			continue
 		}
@@ -93,7 +93,7 @@ func (r *run) insert(ctx context.Context, d agent.Directive) error {
 			return nil
 		}
 	}
-	return r.emit(ctx, r.session.Inserted(m, d.Key))
+	return r.emit(ctx, r.session.Inserted(m, d.Key, d.Outcome))
 }
 
 // begin opens or resumes the run. Calls that an earlier run left open are
@@ -247,7 +247,9 @@ func (r *run) acceptable(ctx context.Context, answer string) (string, error) {
 // given away.
 func (r *run) apply(ctx context.Context, step agent.Step) error {
 	if n := len(step.Events); n > 0 && step.Events[n-1].Kind == agent.EventEnd {
-		r.background.settle(ctx, r.tree.leaves != nil)
+		end := &step.Events[n-1]
+		end.Left = r.detach(end.Status)
+		r.background.settle(ctx, r.tree, r.tree.leaves != nil)
 		if err := r.hookEnd(ctx, step.Events[n-1]); err != nil {
 			return err
 		}

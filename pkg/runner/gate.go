@@ -171,24 +171,8 @@ func callOf(inv *agent.Invocation) *call {
 
 // pass is Call without the record of the end. broken is the error of record.
 func (g *Gate) pass(ctx context.Context, tool agent.Tool, inv *agent.Invocation, c *call, record func(agent.Event) error) (result agent.Result, err, broken error) {
-	if err := g.check(ctx, tool, inv); err != nil {
-		return agent.Result{}, fmt.Errorf("nothing ran: %w", err), nil
-	}
-	if l, ok := agent.As[agent.Located](tool); ok {
-		inv.Dir = l.WorkDir()
-	}
-	if s, ok := agent.As[agent.Sandboxed](tool); ok {
-		inv.Sandbox = s.Sandbox()
-	}
-	sent := inv.Call.Args
-	c.tool, c.record = tool, record
-	if err, broken := g.decide(ctx, tool, inv, record); err != nil || broken != nil {
-		return agent.Result{}, agent.NotRun(err), broken
-	}
-	if inv.Call.Args != sent { // see Verdict.Args
-		if err := g.check(ctx, tool, inv); err != nil {
-			return agent.Result{}, agent.NotRun(err), nil
-		}
+	if err, broken := g.permit(ctx, tool, inv, c, record); err != nil || broken != nil {
+		return agent.Result{}, err, broken
 	}
 	release, err := g.admit(ctx, inv, c)
 	if err != nil {
@@ -210,6 +194,29 @@ func (g *Gate) pass(ctx context.Context, tool agent.Tool, inv *agent.Invocation,
 		return c.run.hookAfterCall(ctx, inv, c, result, err)
 	}
 	return result, err, nil
+}
+
+// permit checks the arguments of a call, and asks the policy and the hooks. err is why the call
+// does not run, and broken the error of record.
+func (g *Gate) permit(ctx context.Context, tool agent.Tool, inv *agent.Invocation, c *call, record func(agent.Event) error) (err, broken error) {
+	if err := g.check(ctx, tool, inv); err != nil {
+		return fmt.Errorf("nothing ran: %w", err), nil
+	}
+	if l, ok := agent.As[agent.Located](tool); ok {
+		inv.Dir = l.WorkDir()
+	}
+	if s, ok := agent.As[agent.Sandboxed](tool); ok {
+		inv.Sandbox = s.Sandbox()
+	}
+	sent := inv.Call.Args
+	c.tool, c.record = tool, record
+	if err, broken := g.decide(ctx, tool, inv, record); err != nil || broken != nil {
+		return agent.NotRun(err), broken
+	}
+	if inv.Call.Args != sent { // see Verdict.Args
+		return agent.NotRun(g.check(ctx, tool, inv)), nil
+	}
+	return nil, nil
 }
 
 func (g *Gate) now() time.Time {

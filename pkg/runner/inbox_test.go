@@ -61,7 +61,7 @@ func TestMessagesAreReadBeforeARequestOrTheEnd(t *testing.T) {
 	} {
 		r, _ := ruled(agent.Verdict{}, agent.Verdict{})
 		r.inbox = &inbox{list: []agent.Directive{{Compact: true}, {Reason: "next"}}}
-		d, ok := r.directed(tt.step)
+		d, ok := r.directed(t.Context(), tt.step)
 		if ok != tt.want || ok && !d.Compact || len(r.inbox.list) != map[bool]int{true: 1, false: 2}[ok] {
 			t.Errorf("%s: %+v, %v, want %v", name, d, ok, tt.want)
 		}

@@ -126,7 +126,11 @@ func (r *run) judgeBy(ctx context.Context, c *collector, files *agent.FileReport
 	}
 	var verdict error
 	ran := false
-	tool := agent.Wrap(k.Tool, func(ctx context.Context, inv *agent.Invocation, next agent.Tool) (agent.Result, error) {
+	judge := k.Tool
+	if m, ok := agent.As[agent.Movable](judge); ok && c.expect.Workspace {
+		judge = m.In(c.expect.Dir)
+	}
+	tool := agent.Wrap(judge, func(ctx context.Context, inv *agent.Invocation, next agent.Tool) (agent.Result, error) {
 		result, err := next.Call(ctx, inv)
 		ran, verdict = true, err
 		return result, err
@@ -153,7 +157,7 @@ func (r *run) callAlone(ctx context.Context, tool agent.Tool, args string) (stri
 	a := &agent.Agent{Slug: r.agent.Slug, Source: r.agent.Source, Model: "accept", Flavor: "accept", Toolsets: []agent.Toolset{agent.ToolList{tool}}, NoCompaction: true, LoopWarn: -1}
 	child := &run{node: r.below(a, r.session.JudgeKey())}
 	child.behalf, child.start = true, r.tree.now()
-	defer child.background.end()
+	defer child.background.end(r.tree)
 	if err := child.prompt(ctx, agent.UserText("Does the answer count?")); err != nil {
 		return "", err
 	}

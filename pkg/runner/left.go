@@ -3,9 +3,11 @@ package runner
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -20,13 +22,16 @@ const maxLeft = 32
 
 // A leftAgent is the agent of a call that may go on in the background.
 type leftAgent struct {
-	handle, key, tool string
-	stop              context.CancelCauseFunc
-	began, done       chan struct{} // closed when its session has begun, and when it has ended
+	agent.LeftCall
+	detach      bool // it outlives its caller
+	stop        context.CancelCauseFunc
+	began, done chan struct{} // closed when its session has begun, and when it has ended, with its hooks
+	over        chan struct{} // closed when it has ended, and hooks may still run
 
 	session string // guarded by tree.mu
 
-	// These are guarded by background.mu.
+	owner atomic.Pointer[background] // changes with the mu of both held; see lock
+	// These are guarded by the owner's mu, as is Handle.
 	left   bool // its caller has the handle
 	ended  bool
 	result agent.Result
@@ -39,10 +44,19 @@ func handleOf(inv *agent.Invocation) string {
 	return fmt.Sprintf("%s-%d-%d", name, inv.Turn, inv.N)
 }
 
-// leave starts the agent of a call in the background.
-func (r *run) leave(ctx context.Context, inv *agent.Invocation, tool agent.Tool) *leftAgent {
-	a := &leftAgent{handle: handleOf(inv), key: inv.Key, tool: inv.Spec.Name, began: make(chan struct{}), done: make(chan struct{})}
-	t, b := r.tree, &r.background
+func newLeft(l agent.LeftCall, owner *background) *leftAgent {
+	a := &leftAgent{LeftCall: l, stop: func(error) {}, began: make(chan struct{}), done: make(chan struct{}), over: make(chan struct{})}
+	a.owner.Store(owner)
+	return a
+}
+
+// leave starts the agent of a call in the background b.
+func (r *run) leave(ctx context.Context, inv *agent.Invocation, tool agent.Tool, l agent.LeftCall, b *background) *leftAgent {
+	a := newLeft(l, b)
+	t, home := r.tree, b
+	if a.detach = inv.Spec.Detach; a.detach {
+		home = &t.root.background
+	}
 	if c := callOf(inv); c != nil {
 		c.left = true
 	}
@@ -56,9 +70,9 @@ func (r *run) leave(ctx context.Context, inv *agent.Invocation, tool agent.Tool)
 	}
 	t.mu.Unlock()
 	deadline, limited := ctx.Deadline()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	inside := b.open(ctx)
+	home.mu.Lock()
+	inside := home.open(ctx)
+	home.mu.Unlock()
 	hooks := inside // they also see what a stopped agent leaves
 	cancel := context.CancelFunc(func() {})
 	if limited {
@@ -68,20 +82,23 @@ func (r *run) leave(ctx context.Context, inv *agent.Invocation, tool agent.Tool)
 	if c := callOf(inv); c != nil {
 		c.stop = a.stop // a person ends the agent, and not the call that is over
 	}
-	b.agents = append(b.agents, a)
-	b.tasks.Go(func() {
+	b.add(a)
+	home.tasks.Go(func() {
 		defer cancel()
 		defer a.stop(nil)
 		var result agent.Result
 		err := fmt.Errorf("%w: the program failed", agent.ErrUnknownOutcome) // in case of a panic
 		_ = t.guard(func() error { result, err = tool.Call(inside, inv); return nil })
 		result, err = t.gate.limit(result, err)
+		close(a.over)
 		if c := callOf(inv); c != nil {
-			result, err = r.hookLeft(hooks, inv, c, result, err)
+			if c.started {
+				result, err = r.hookLeft(hooks, inv, c, result, err)
+			}
 			c.over()
 		}
 		r.ending(inv)
-		b.finish(a, result, err)
+		a.finish(result, err)
 		t.mu.Lock()
 		delete(t.leaving, inv.Key)
 		t.mu.Unlock()
@@ -114,8 +131,8 @@ func (t *tree) begun(key, session string) {
 }
 
 // finish notes the end of an agent, and tells the model of it if its caller has left it.
-func (b *background) finish(a *leftAgent, result agent.Result, err error) {
-	b.mu.Lock()
+func (a *leftAgent) finish(result agent.Result, err error) {
+	b := a.lock()
 	defer b.mu.Unlock()
 	a.result, a.err, a.ended = result, err, true
 	if a.left {
@@ -128,9 +145,21 @@ func (b *background) finish(a *leftAgent, result agent.Result, err error) {
 func (b *background) tell(a *leftAgent) {
 	var inv agent.Invocation
 	parts := inv.Ended(a.result, a.err).Result.Parts
-	m := agent.Message{Role: agent.RoleUser, Parts: append([]agent.Part{agent.Text("[agent " + a.handle + " has ended]\n")}, parts...)}
-	b.notices = append(b.notices, agent.Directive{Message: &m, Key: a.key, Notice: true})
+	m := agent.Message{Role: agent.RoleUser, Parts: append([]agent.Part{agent.Text("[agent " + a.Handle + " has ended]\n")}, parts...)}
+	b.notices = append(b.notices, agent.Directive{Message: &m, Key: a.Key, Outcome: outcomeOf(a.err), Notice: true})
 	b.arrive()
+}
+
+func outcomeOf(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, agent.ErrRefused):
+		return "denied"
+	case errors.Is(err, agent.ErrUnknownOutcome):
+		return "unknown"
+	}
+	return "failed"
 }
 
 // callLeft is the call of an agent that may go on in the background: its result is that of the
@@ -144,7 +173,7 @@ func (r *run) callLeft(ctx context.Context, inv *agent.Invocation, tool agent.To
 	if !decided && b.working() >= maxLeft {
 		decided = true
 	}
-	a := r.leave(ctx, inv, tool)
+	a := r.leave(ctx, inv, tool, agent.LeftCall{Key: inv.Key, Handle: handleOf(inv), Call: inv.Call, Turn: inv.Turn, N: inv.N - 1}, b)
 	wait := ctx
 	if soon || !decided {
 		after := leaveAfter
@@ -173,17 +202,17 @@ func (r *run) callLeft(ctx context.Context, inv *agent.Invocation, tool agent.To
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a.ended && !soon {
-		b.forget(a.key)
+		b.forget(a.Key)
 		return a.result, a.err
 	}
 	a.left = true
-	return agent.Result{Handle: a.handle, Parts: []agent.Part{agent.Text(fmt.Sprintf(
-		"The agent works in the background as %s. You are told when it has ended. agent_wait waits for that, agent_send sends it a message, agent_stop ends it.", a.handle))}}, nil
+	return agent.Result{Handle: a.Handle, Parts: []agent.Part{agent.Text(fmt.Sprintf(
+		"The agent works in the background as %s. You are told when it has ended. agent_wait waits for that, agent_send sends it a message, agent_stop ends it.", a.Handle))}}, nil
 }
 
 // forget drops an agent whose answer the model has. b.mu is held.
 func (b *background) forget(key string) {
-	b.agents = slices.DeleteFunc(b.agents, func(a *leftAgent) bool { return a.key == key })
+	b.agents = slices.DeleteFunc(b.agents, func(a *leftAgent) bool { return a.Key == key })
 }
 
 // relaunch continues what agents did in the background when the process ended.
@@ -194,16 +223,16 @@ func (r *run) relaunch(ctx context.Context) error {
 	if err := r.refreshTools(ctx); err != nil {
 		return err
 	}
-	for _, l := range r.session.Left {
-		r.takeUp(ctx, l)
-	}
+	r.takeUpAll(ctx, r.session.Left, &r.background)
 	return nil
 }
 
-func (r *run) takeUp(ctx context.Context, l agent.LeftCall) {
-	t, b := r.tree, &r.background
+// takeUp continues the agent of a call of r, for b.
+func (r *run) takeUp(ctx context.Context, l agent.LeftCall, b *background) {
+	t := r.tree
 	c := agent.PendingCall{ToolCall: l.Call, N: l.N, Key: l.Key, Started: true}
-	a := &leftAgent{handle: l.Handle, key: l.Key, tool: l.Call.Name, left: true, began: make(chan struct{}), done: make(chan struct{}), stop: func(error) {}}
+	a := newLeft(l, b)
+	a.left = true
 	i := agent.ToolIndex(r.tools.specs, l.Call.Name)
 	t.mu.Lock()
 	p := t.pending[l.Key]
@@ -234,7 +263,7 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall) {
 			k.expect = expect
 			tool = r.accepting(tool, k)
 		}
-		a = r.leave(ctx, inv, tool)
+		a = r.leave(ctx, inv, r.judgedAgain(tool, k), l, b)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if a.left = true; a.ended {
@@ -242,10 +271,29 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall) {
 		}
 		return
 	}
+	a.detach = i >= 0 && r.tools.specs[i].Detach
+	b.add(a)
+	a.finish(a.result, a.err)
+}
+
+// judgedAgain returns tool with the checks that a call passes before it starts: what was permitted
+// when an earlier process started it may be denied by now.
+func (r *run) judgedAgain(tool agent.Tool, k *call) agent.Tool {
+	return agent.Wrap(tool, func(ctx context.Context, inv *agent.Invocation, next agent.Tool) (agent.Result, error) {
+		err, broken := r.tree.gate.permit(ctx, tool, inv, k, k.record)
+		if err = cmp.Or(broken, err); err != nil {
+			return agent.Result{}, agent.NotRun(fmt.Errorf("it was not continued: %w", err))
+		}
+		k.started = true
+		return next.Call(ctx, inv)
+	})
+}
+
+// add notes an agent.
+func (b *background) add(a *leftAgent) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.agents = append(b.agents, a)
-	b.mu.Unlock()
-	b.finish(a, a.result, a.err)
 }
 
 // working returns how many agents work in the background.
@@ -261,16 +309,16 @@ func (b *background) working() (n int) {
 }
 
 // lastCall is the message for a model that is about to end its run while agents work for it; it
-// is said once of each agent.
-func (b *background) lastCall() (agent.Directive, bool) {
+// is said once of each agent. With detach, some outlive the run.
+func (b *background) lastCall(detach bool) (agent.Directive, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var open []string
 	news := false
 	for _, a := range b.agents {
-		if a.left && !a.ended {
-			open = append(open, a.handle)
-			news = news || !b.told[a.handle]
+		if a.left && !a.ended && !(detach && a.detach) {
+			open = append(open, a.Handle)
+			news = news || !b.told[a.Handle]
 		}
 	}
 	if !news {
@@ -300,7 +348,7 @@ func (s agents) List() []agent.BackgroundAgent {
 	var list []agent.BackgroundAgent
 	for _, a := range b.agents {
 		if a.left {
-			list = append(list, agent.BackgroundAgent{Handle: a.handle, Tool: a.tool, Ended: a.ended})
+			list = append(list, agent.BackgroundAgent{Handle: a.Handle, Tool: a.Call.Name, Ended: a.ended})
 		}
 	}
 	return list
@@ -313,11 +361,11 @@ func (s agents) find(handle string) (*leftAgent, error) {
 	defer b.mu.Unlock()
 	var known []string
 	for _, a := range b.agents {
-		if a.left && a.handle == handle {
+		if a.left && a.Handle == handle {
 			return a, nil
 		}
 		if a.left {
-			known = append(known, a.handle)
+			known = append(known, a.Handle)
 		}
 	}
 	if len(known) == 0 {
@@ -346,7 +394,7 @@ func (s agents) Await(ctx context.Context, handles []string) (ended []string, er
 		b.mu.Lock()
 		for _, a := range list {
 			if a.ended {
-				ended = append(ended, a.handle)
+				ended = append(ended, a.Handle)
 			}
 		}
 		next := b.next()
@@ -391,6 +439,8 @@ func (s agents) Stop(ctx context.Context, handle, reason string) error {
 	}
 	a.stop(&agent.EndError{Status: agent.StatusInterrupted, Text: text})
 	select {
+	case <-a.over:
+		return nil
 	case <-a.done:
 		return nil
 	case <-ctx.Done():

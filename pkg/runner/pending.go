@@ -42,7 +42,7 @@ func (r *run) endOf(ctx context.Context, c agent.PendingCall) (result agent.Resu
 	t.mu.Lock()
 	p := t.pending[c.Key]
 	ok = p.Session != nil && p.Session.Ended != "" && !slices.Contains(r.agent.LendTools, p.Session.Agent) // which is a request of its program
-	if ok {
+	if ok && len(p.Session.Left) == 0 {
 		delete(t.pending, c.Key)
 	}
 	t.mu.Unlock()
@@ -50,6 +50,11 @@ func (r *run) endOf(ctx context.Context, c agent.PendingCall) (result agent.Resu
 		return agent.Result{}, nil, false
 	}
 	s := p.Session
+	if i := agent.ToolIndex(r.tools.specs, c.Name); len(s.Left) > 0 && i >= 0 && r.tools.specs[i].Channel == 0 {
+		d := &background{}
+		r.takeUpAll(ctx, s.Left, d)
+		t.keepDetached(c.Key, d)
+	}
 	out := &agent.Outcome{Status: s.Ended, Agent: s.Agent, Reason: s.Closing}
 	if m, ok := s.Answer(); ok {
 		out.Message, out.Answer = m, m.Text()
@@ -64,9 +69,23 @@ func (r *run) endOf(ctx context.Context, c agent.PendingCall) (result agent.Resu
 		}
 		err = &agent.EndError{Status: s.Ended, Text: why}
 	}
-	if err = cmp.Or(err, r.collectEnded(ctx, c, p)); err != nil && agent.StatusOf(err) != s.Ended {
+	dir, complete := r.reopen(ctx, c)
+	if err = cmp.Or(err, r.collectEnded(ctx, c, p, dir)); err != nil && agent.StatusOf(err) != s.Ended {
 		out.Answer = ""
 	}
-	result, err = t.gate.limit(agent.AnswerOf(out, err))
+	if result, err = agent.AnswerOf(out, err); complete != nil {
+		result, err = complete(result, err)
+	}
+	result, err = t.gate.limit(result, err)
 	return result, err, true
+}
+
+// reopen returns the workspace in which the agent of a call worked that has ended.
+func (r *run) reopen(ctx context.Context, c agent.PendingCall) (dir string, complete func(agent.Result, error) (agent.Result, error)) {
+	if i := agent.ToolIndex(r.tools.specs, c.Name); i >= 0 {
+		if w, ok := agent.As[agent.Workspaced](r.tools.byName[r.tools.specs[i].Name]); ok {
+			return w.Reopen(ctx, c.Key)
+		}
+	}
+	return "", nil
 }

@@ -160,6 +160,9 @@ func (b *Rebuilder) open(s *agent.Session, pending map[string]PendingSession, st
 	}
 	for _, l := range s.Left {
 		b.below(l.Key, pending, started)
+		for n := b.nested[agent.CallSession(l.Key)]; n != nil && n.Session != s; n = n.caller { // who started it, and has ended
+			pending[n.Session.Parent] = n.PendingSession
+		}
 	}
 }
 

@@ -69,11 +69,11 @@ func (t *tree) collect(key string, expect agent.Expect) *collector {
 }
 
 // worksIn notes the folder of the agent that is about to answer a call, which may be a workspace.
-func (t *tree) worksIn(key, dir string) {
+func (t *tree) worksIn(key string, a *agent.Agent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c := t.collecting[key]; c != nil && dir != "" {
-		c.expect.Dir = dir
+	if c := t.collecting[key]; c != nil && a.WorkDir != "" {
+		c.expect.Dir, c.expect.Workspace = a.WorkDir, a.Here
 	}
 }
 
@@ -345,8 +345,8 @@ func expects(tool agent.Tool) agent.Expect {
 }
 
 // collectEnded has the facts of a call ready whose agent ended in an earlier process, or in
-// another one. The error says why its answer does not count.
-func (r *run) collectEnded(ctx context.Context, call agent.PendingCall, p PendingSession) error {
+// another one, in the workspace dir if there is one. The error says why its answer does not count.
+func (r *run) collectEnded(ctx context.Context, call agent.PendingCall, p PendingSession, dir string) error {
 	t := r.tree
 	var expect agent.Expect
 	if i := agent.ToolIndex(r.tools.specs, call.Name); i >= 0 {
@@ -356,6 +356,7 @@ func (r *run) collectEnded(ctx context.Context, call agent.PendingCall, p Pendin
 			expect.Dir = cmp.Or(expect.Dir, at.WorkDir())
 		}
 	}
+	expect.Dir, expect.Workspace = cmp.Or(dir, expect.Dir), dir != ""
 	c := newCollector(p.Facts, expect)
 	t.mu.Lock()
 	if t.collecting == nil {

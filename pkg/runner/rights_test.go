@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -15,10 +16,13 @@ import (
 type namedRights struct {
 	verdicts map[string]agent.Decision
 	hidden   string
+	mu       sync.Mutex // calls are judged at the same time
 	paths    []string
 }
 
 func (r *namedRights) Decide(inv *agent.Invocation) agent.Verdict {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.paths = append(r.paths, strings.Join(inv.Path, "/")+":"+inv.Spec.Name)
 	if d := r.verdicts[inv.Spec.Name]; d != "" {
 		return agent.Verdict{Decision: d, Reason: "rule", Rule: "a rule"}

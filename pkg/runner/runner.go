@@ -196,7 +196,7 @@ func (r *Runner) Step(ctx context.Context) (agent.Step, error) {
 	if root.inbox == nil {
 		root.inbox = &r.inboxes.root
 	}
-	for d, ok := root.directed(step); ok; d, ok = root.directed(step) {
+	for d, ok := root.directed(ctx, step); ok; d, ok = root.directed(ctx, step) {
 		if err := root.follow(ctx, d); err != nil {
 			return step, err
 		}
@@ -367,10 +367,11 @@ type tree struct {
 		stop    context.CancelFunc // nil if there is none
 		running sync.WaitGroup
 	}
-	stepped   bool                  // other processes do parts of the run, perhaps elsewhere
-	leaving   map[string]*leftAgent // agents that may work in the background, by the Key of their call
-	questions int                   // put so far
-	failures  map[string]bool       // of hooks, of which a warning was shown
+	stepped   bool                   // other processes do parts of the run, perhaps elsewhere
+	leaving   map[string]*leftAgent  // agents that may work in the background, by the Key of their call
+	detached  map[string]*background // what outlives the agent that has answered a call, by its Key
+	questions int                    // put so far
+	failures  map[string]bool        // of hooks, of which a warning was shown
 }
 
 // emit makes events happen, one behind the other: journal, then session, then
@@ -393,8 +394,10 @@ func (r *run) happen(ctx context.Context, e agent.Event) error {
 		return t.broken
 	}
 	r.fill(&e)
+	var detached *background
 	if e.Kind.Lasting() {
 		if e.Kind == agent.EventCallEnded || e.Kind == agent.EventEnd || e.Kind == agent.EventMessage && e.Key != "" {
+			detached = t.takenOver(&e)
 			r.addReceipt(&e)
 		}
 		if t.redact != nil {
@@ -409,6 +412,9 @@ func (r *run) happen(ctx context.Context, e agent.Event) error {
 		}
 		if err := r.session.Apply(e); err != nil {
 			return err
+		}
+		if detached != nil {
+			detached.pass(&r.background)
 		}
 		switch e.Kind {
 		case agent.EventSession:

@@ -23,7 +23,7 @@ func (r *Runner) Call(ctx context.Context, tool agent.Tool, args string) (agent.
 		return agent.Result{}, err
 	}
 	inv.Trace, inv.Context = root.tree.callTrace(id, inv.Key), root.tree.currentContext()
-	defer root.background.end()
+	defer root.background.end(root.tree)
 	var result agent.Result
 	var err error
 	broken := root.tree.guard(func() (broken error) {

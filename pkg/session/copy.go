@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -202,6 +203,10 @@ func Rename(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Eve
 				e.Parent = ""
 			}
 			e.Session, e.Key, e.Parent = ids[e.Session], key(e.Key), key(e.Parent)
+			e.Left = slices.Clone(e.Left)
+			for i := range e.Left {
+				e.Left[i].Key = key(e.Left[i].Key)
+			}
 			if !yield(e, err) {
 				return
 			}

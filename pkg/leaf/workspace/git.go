@@ -30,8 +30,38 @@ type repo struct {
 
 var errNoRepo = errors.New("it is not in a Git repository")
 
-// repo finds the repository of p.
-func (p Place) repo(ctx context.Context) (*repo, error) {
+// home returns what the workspaces of p are in: its repository, or for a copy the folder itself.
+func (p Place) home(ctx context.Context, kind string) (*repo, error) {
+	r, err := p.repo(ctx)
+	switch {
+	case kind != Copy || ctx.Err() != nil:
+		return r, err
+	case err != nil:
+		return p.folder(), nil
+	case r.bare:
+		return nil, errors.New("it is a repository without a working tree")
+	}
+	return r, nil
+}
+
+// found is home for the workspaces that exist: without a repository, p or a folder above it has them.
+func (p Place) found(ctx context.Context) (*repo, error) {
+	r, err := p.repo(ctx)
+	if err == nil || ctx.Err() != nil {
+		return r, err
+	}
+	for dir := p.Dir; ; dir = filepath.Dir(dir) {
+		if info, no := os.Lstat(filepath.Join(dir, Folder)); no == nil && info.IsDir() {
+			return Place{dir, p.Environ}.folder(), nil
+		}
+		if dir == filepath.Dir(dir) {
+			return nil, err
+		}
+	}
+}
+
+// folder is p without a repository.
+func (p Place) folder() *repo {
 	kept := []string{"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"}
 	r := &repo{top: p.Dir}
 	for _, entry := range p.Environ {
@@ -45,6 +75,12 @@ func (p Place) repo(ctx context.Context) (*repo, error) {
 		"submodule.recurse=false", "gc.auto=0", "maintenance.auto=false", "commit.gpgSign=false", "core.pager=cat", "diff.external="} {
 		r.safe = append(r.safe, "-c", set)
 	}
+	return r
+}
+
+// repo finds the repository of p.
+func (p Place) repo(ctx context.Context) (*repo, error) {
+	r := p.folder()
 	out, err := r.git(ctx, nil, "rev-parse", "--path-format=absolute", "--is-bare-repository", "--git-common-dir")
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoRepo, err)

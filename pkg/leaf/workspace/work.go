@@ -16,7 +16,8 @@ type Facts struct {
 	Commits []string
 	// Stat are the files that changed in them, as git diff --stat prints it.
 	Stat string
-	// Uncommitted are files that changed, or are new, and are in no commit.
+	// Uncommitted are files that changed, or are new, and are in no commit; of a copy all that differ,
+	// with what happened to them.
 	Uncommitted []string
 }
 
@@ -33,6 +34,9 @@ func (w *Work) tips(ctx context.Context) (list []string) {
 
 // Facts returns what was done in w.
 func (w *Work) Facts(ctx context.Context) (f Facts, err error) {
+	if w.Kind == Copy {
+		return w.copyFacts()
+	}
 	tip := w.repo.commit(ctx, "refs/heads/"+w.Branch())
 	if tip == "" {
 		return f, fmt.Errorf("the branch %s does not exist", w.Branch())
@@ -109,6 +113,9 @@ func (w *Work) others(ctx context.Context, env []string) ([]string, error) {
 
 // Diff returns what w changes: all files, whether or not they are in a commit, compared with Base.
 func (w *Work) Diff(ctx context.Context) (text string, err error) {
+	if w.Kind == Copy {
+		return w.copyDiff(ctx)
+	}
 	_, err = w.snapshot(ctx, w.Base, func(env []string) (err error) {
 		text, err = w.inTree(ctx, env, "diff", "--cached", "--no-ext-diff", "--no-textconv", w.Base)
 		return err
@@ -120,6 +127,9 @@ func (w *Work) Diff(ctx context.Context) (text string, err error) {
 // with a commit for what its agent did not commit. After an error the working tree and its
 // branch are as they were.
 func (w *Work) Merge(ctx context.Context) (string, error) {
+	if w.Kind == Copy {
+		return w.copyMerge()
+	}
 	if w.repo.bare {
 		return "", fmt.Errorf("%s has no working tree; merge %s in a clone", w.top, w.Branch())
 	}
@@ -189,6 +199,10 @@ func (w *Work) Unsafe(ctx context.Context) (string, error) {
 	} else if !w.Ended {
 		return "a call that has not ended, or whose process died", nil
 	}
+	if w.Kind == Copy {
+		f, err := w.copyFacts()
+		return naming("changes that are not merged", f.Uncommitted), err
+	}
 	tips := w.tips(ctx)
 	for _, tip := range tips {
 		out, err := w.repo.git(ctx, nil, "for-each-ref", "--contains="+tip, "--format=%(refname)")
@@ -246,6 +260,12 @@ func (w *Work) Remove(ctx context.Context, force bool) error {
 func (w *Work) discard(ctx context.Context) error {
 	if err := os.RemoveAll(w.Path()); err != nil {
 		return err
+	}
+	if w.Kind == Copy {
+		if err := os.Remove(w.manifest()); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil
 	}
 	if err := os.RemoveAll(w.admin()); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,8 @@ var Folder = filepath.Join(".agents", "worktrees")
 
 // Options say what a workspace is for.
 type Options struct {
+	// Kind is Worktree, also if it is empty, or Copy.
+	Kind string
 	// Key is that of the call, and Agent the slug of the agent that works in it.
 	Key, Agent string
 	// Bring are files and folders to copy from the caller's working tree, relative to it,
@@ -73,16 +76,19 @@ func (w *Work) Dir(dir string) (string, error) {
 // have nothing that decides what Git executes.
 func (w *Work) Writable() []string {
 	branch := filepath.FromSlash("heads/" + strings.TrimSuffix(w.Branch(), "/work"))
+	if w.Kind == Copy {
+		return []string{w.Path()}
+	}
 	return []string{w.Path(), w.admin(), filepath.Join(w.repo.common, "objects"), filepath.Join(w.repo.common, "refs", branch), filepath.Join(w.repo.common, "logs", "refs", branch)}
 }
 
 // Open makes the workspace of a call, or returns the one that was made for it before.
 func Open(ctx context.Context, p Place, o Options) (*Work, error) {
-	w := &Work{Name: strings.ReplaceAll(o.Key, ".", "-"), Kind: Worktree, Key: o.Key, Agent: o.Agent, Bring: o.Bring, Created: time.Now().UTC()}
+	w := &Work{Name: nameOf(o.Key), Kind: cmp.Or(o.Kind, Worktree), Key: o.Key, Agent: o.Agent, Bring: o.Bring, Created: time.Now().UTC()}
 	if !plain(w.Name) {
 		return nil, fmt.Errorf("the call %.100q cannot name a workspace", o.Key)
 	}
-	r, err := p.repo(ctx)
+	r, err := p.home(ctx, w.Kind)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Dir, err)
 	}
@@ -103,6 +109,25 @@ func Open(ctx context.Context, p Place, o Options) (*Work, error) {
 	return w, w.make(ctx)
 }
 
+// Find returns the workspace of a call in which an agent has worked.
+func Find(ctx context.Context, p Place, key string) (*Work, error) {
+	r, err := p.found(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Dir, err)
+	}
+	w := &Work{Name: nameOf(key), top: r.top}
+	if !plain(w.Name) {
+		return nil, fmt.Errorf("the call %.100q cannot name a workspace", key)
+	}
+	if w, err = read(w.note(), r.top, r); err == nil && !w.Ready {
+		err = fs.ErrNotExist
+	}
+	return w, err
+}
+
+// nameOf returns the name of the workspace of a call.
+func nameOf(key string) string { return strings.ReplaceAll(key, ".", "-") }
+
 func (w *Work) note() string { return w.Path() + ".json" }
 
 // makeFolder makes what workspaces are in. Git ignores it.
@@ -122,7 +147,9 @@ func (w *Work) makeFolder() error {
 
 // make writes the note, makes the folder, and says in the note that it is ready.
 func (w *Work) make(ctx context.Context) (err error) {
-	if w.Base = w.repo.commit(ctx, "HEAD"); w.Base == "" {
+	if w.Kind == Copy {
+		w.Bring = nil // everything is copied
+	} else if w.Base = w.repo.commit(ctx, "HEAD"); w.Base == "" {
 		return fmt.Errorf("the repository %s has no commit", w.top)
 	}
 	if err := w.save(); err != nil {
@@ -134,7 +161,9 @@ func (w *Work) make(ctx context.Context) (err error) {
 			_ = os.Remove(w.note())
 		}
 	}()
-	if _, err = w.repo.git(ctx, nil, "worktree", "add", "--quiet", "--no-track", "-b", w.Branch(), w.Path(), w.Base); err == nil {
+	if w.Kind == Copy {
+		err = w.fill(ctx)
+	} else if _, err = w.repo.git(ctx, nil, "worktree", "add", "--quiet", "--no-track", "-b", w.Branch(), w.Path(), w.Base); err == nil {
 		for _, dir := range w.Writable()[1:] { // packed references have no folder
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
@@ -155,7 +184,7 @@ func (w *Work) bring() error {
 		if !filepath.IsLocal(name) {
 			return fmt.Errorf("bring %s: it is not below the working tree", name)
 		}
-		err := copyTree(w.top, name, filepath.Join(w.Path(), name))
+		err := copyTree(w.top, name, w.Path(), nil)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("bring %s: %w", name, err)
 		}
@@ -198,7 +227,7 @@ func read(note, top string, r *repo) (*Work, error) {
 		return nil, fmt.Errorf("%s: %w", note, err)
 	}
 	w.Name, w.top, w.repo = strings.TrimSuffix(filepath.Base(note), ".json"), top, r
-	if !plain(w.Name) || !plain(w.Base) || w.Kind != Worktree {
+	if !plain(w.Name) || w.Kind != Copy && (w.Kind != Worktree || !plain(w.Base)) {
 		return nil, fmt.Errorf("%s is not the note of a workspace", note)
 	}
 	return w, nil
@@ -214,7 +243,7 @@ func plain(name string) bool {
 // List returns the workspaces of the repository of p, and those in them,
 // sorted by age.
 func List(ctx context.Context, p Place) ([]*Work, error) {
-	r, err := p.repo(ctx)
+	r, err := p.found(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Dir, err)
 	}
