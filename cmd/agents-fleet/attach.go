@@ -163,7 +163,6 @@ func silent(end agent.Event, err error) error {
 	return failure.Silent(errors.Join(err, &agent.EndError{Status: end.Status, Text: end.Error}))
 }
 
-// follow shows a run until it ends, and asks the person its questions.
 func (f *fleet) follow(ctx context.Context, r *attach.Run, form string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -108,7 +108,6 @@ func (f *fleet) here() (here running) {
 	return here
 }
 
-// open connects to the server and opens the store.
 func (f *fleet) open(ctx context.Context, o connect.Options) (err error) {
 	if err := f.openTrace(); err != nil {
 		return err
@@ -185,7 +184,6 @@ func (f *fleet) openTrace() error {
 	return nil
 }
 
-// close closes what open opened, the last first.
 func (f *fleet) close() {
 	for _, c := range slices.Backward(f.closers) {
 		if err := c(); err != nil {
@@ -194,5 +192,4 @@ func (f *fleet) close() {
 	}
 }
 
-// note writes a line of the worker to stderr.
 func (f *fleet) note(line string) { fmt.Fprintln(f.Err, line) }

@@ -32,7 +32,6 @@ func main() {
 	os.Exit(run(ctx, program.System(version, commit), os.Args))
 }
 
-// run runs a command and returns the exit code.
 func run(ctx context.Context, p *program.Env, args []string) int {
 	f := &fleet{Env: p}
 	err := f.root().Run(ctx, args)

@@ -186,7 +186,6 @@ func device(w word) bool {
 	return w.text == "-" || path.Base(clean) == "stdin" || strings.HasPrefix(clean, "/dev/") || strings.HasPrefix(clean, "/proc/")
 }
 
-// shell adds the commands that a shell runs with these arguments.
 func (c *commands) shell(posix bool, args []word, depth int) {
 	line, stdin := false, false
 	var operands []word
@@ -237,7 +236,6 @@ func (c *commands) option(args []word, depth int) {
 	}
 }
 
-// env adds the commands that env runs with these arguments.
 func (c *commands) env(args []word, depth int) {
 	split := func(text string, rest []word) {
 		if strings.Contains(text, `\`) { // env has escapes of its own
@@ -297,7 +295,6 @@ func program(setting word) (line string, ok bool) {
 	return value, ok && setting.known && strings.Contains(" core.pager core.editor sequence.editor ", " "+strings.ToLower(key)+" ")
 }
 
-// git records options with which git runs other commands than its arguments name.
 func (c *commands) git(simple simpleCommand, depth int) {
 	if !simple[0].isOneOf(" git ") {
 		return

@@ -274,7 +274,6 @@ func (r *Rule) concerns(inv *agent.Invocation) bool {
 		(r.Agent == "" || r.agent.Match(inv.Agent)) && (r.Path == "" || r.path.Match(strings.Join(inv.Path, "/")))
 }
 
-// decide decides about a call by the rules of s about its tool.
 func (s *Set) decide(inv *agent.Invocation, rules []*Rule) agent.Verdict {
 	var allows, asks, covers *Rule // the first that fits; covers needs commands too
 	named := false

@@ -151,7 +151,6 @@ func unknownKey(rule *jsondoc.Node) (pointer string, err error) {
 	return "", nil
 }
 
-// compile checks r and prepares it.
 func (r *Rule) compile(at Place) (pointer string, err error) {
 	switch r.Verdict {
 	case agent.Allow, agent.Deny, agent.AskPerson:

@@ -325,7 +325,6 @@ func withProxy(env []string, address string) []string {
 	return append(env, ours...)
 }
 
-// log passes a line to Place.Log.
 func (b *Box) log(format string, args ...any) {
 	if b.place.Log != nil {
 		b.place.Log("sandbox: " + fmt.Sprintf(format, args...))

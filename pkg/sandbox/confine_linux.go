@@ -48,7 +48,6 @@ type session struct {
 	failed error
 }
 
-// confine confines c on a rung.
 func (b *Box) confine(c *process.Command, rung string) (_ *process.Confined, err error) {
 	s := &session{box: b, rung: rung, mark: c.Mark}
 	defer func() {

@@ -51,7 +51,6 @@ type report struct {
 	Errno syscall.Errno `json:"errno,omitempty"`
 }
 
-// err is the error in a report, nil if there is none.
 func (r report) err() error {
 	switch {
 	case r.Errno != 0:

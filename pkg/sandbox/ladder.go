@@ -32,7 +32,6 @@ type Ladder struct {
 	facts
 }
 
-// find tries the rungs.
 func (l *Ladder) find() {
 	l.once.Do(func() {
 		l.facts.find()

@@ -125,7 +125,6 @@ func (f *files) ruleset() (rules *os.File, err error) {
 	return rules, nil
 }
 
-// enforce restricts the calling thread.
 func enforce(rules *os.File) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("landlock: %w", err)

@@ -122,13 +122,11 @@ func (s seatbelt) profile() string {
 	return b.String()
 }
 
-// named returns the paths that one of the expressions matches.
 func named(paths, expressions []string) []string {
 	all := regexp.MustCompile(strings.Join(expressions, "|"))
 	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return len(expressions) == 0 || !all.MatchString(path) })
 }
 
-// inside returns the paths that are below one of folders.
 func inside(paths, folders []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
 		return !slices.ContainsFunc(folders, func(f string) bool { return path != f && below(path, f) })

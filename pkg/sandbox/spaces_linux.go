@@ -316,7 +316,6 @@ func (l *Ladder) Close() {
 	}
 }
 
-// newSpaces starts a helper.
 func (l *Ladder) newSpaces(o spacesOrder) (*spaces, error) {
 	h := &spacesHelper{command: append(append([]string{}, l.Helper...), helperSpaces), root: l.root}
 	p, err := process.Start(&process.Command{Path: h.command[0], Dir: "/", Sandbox: h})

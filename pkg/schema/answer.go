@@ -90,7 +90,6 @@ func (s *Answer) Accept(ctx context.Context, answer string) (string, error) {
 	return "", fmt.Errorf("it does not satisfy the JSON Schema %s:%s", s.name, listed(violations))
 }
 
-// listed is a line for each violation.
 func listed(violations []Violation) string {
 	const most = 20
 	var b strings.Builder

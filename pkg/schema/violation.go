@@ -281,7 +281,6 @@ func join(branches [][]leaf, rule string) (leaf, bool) {
 	return all, len(branches) > 0
 }
 
-// isKind reports whether the rule is about the kind of a value.
 func (l leaf) isKind() bool { return l.rule == "type" || l.rule == "enum" }
 
 // place is where the leaf's rule is broken: of a missing key, the object.
@@ -292,7 +291,6 @@ func (l leaf) place() []string {
 	return l.path
 }
 
-// unique drops repetitions and keeps the order.
 func unique(items []string) []string {
 	var out []string
 	for _, item := range items {

@@ -136,7 +136,6 @@ func (o *output) send(e a2a.Event) {
 	o.gone = o.gone || !o.yield(e, nil)
 }
 
-// event sends an event of the root: pieces of the answer, and which tools it calls.
 func (o *output) event(e *agent.Event) {
 	if e.Depth > 0 {
 		return
@@ -181,7 +180,6 @@ func (o *output) piece(text string, last bool, media []*a2a.Part) {
 	o.send(e)
 }
 
-// finish sends the answer and how the run ended.
 func (o *output) finish(out *agent.Outcome, err error) {
 	state, message := a2a.TaskStateCompleted, (*a2a.Message)(nil)
 	if err != nil {

@@ -50,7 +50,6 @@ type Handler struct {
 	closed bool
 }
 
-// served is an agent with its tasks.
 type served struct {
 	*executor
 	rpc, rest http.Handler

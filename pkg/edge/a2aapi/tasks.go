@@ -34,7 +34,6 @@ func (*tasks) fresh() *taskstore.InMemory {
 	})
 }
 
-// with returns the store that has a task.
 func (t *tasks) with(ctx context.Context, id a2a.TaskID) *taskstore.InMemory {
 	t.mu.Lock()
 	defer t.mu.Unlock()

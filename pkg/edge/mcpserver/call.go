@@ -31,7 +31,6 @@ func (a *Agent) schema() json.RawMessage {
 
 var errNotServed = errors.New("the request did not come through Serve")
 
-// ask runs an agent.
 func (s *Server) ask(ctx context.Context, r *request, a Agent) *mcp.CallToolResult {
 	q := &question{server: s, agent: a, request: r}
 	inv := &agent.Invocation{Call: agent.ToolCall{Name: a.Name, Args: r.message.args}}

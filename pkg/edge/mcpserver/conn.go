@@ -181,7 +181,6 @@ func (c *conn) enter(m *message, out outlet, header http.Header, cancel context.
 	return r, nil
 }
 
-// check validates a request before the library gets it.
 func (s *Server) check(m *message, header http.Header) *jsonrpc.Error {
 	if header != nil && m.modern {
 		if f := s.checkHeader(m, header); f != nil {

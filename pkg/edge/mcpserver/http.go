@@ -249,7 +249,6 @@ func TokenOf(ctx context.Context) int {
 	return -1
 }
 
-// refuse answers with an error that belongs to no request of the protocol.
 func refuse(w http.ResponseWriter, status int, why string) {
 	writeJSON(w, status, jsonrpc.Answer(nil, nil, invalid("%s", why)))
 }
@@ -262,7 +261,6 @@ func writeJSON(w http.ResponseWriter, status int, text []byte) {
 	_, _ = w.Write(text)                                                          // a client that is gone reads nothing
 }
 
-// accepts reports whether a client takes answers of a media type.
 func accepts(r *http.Request, kind string) bool {
 	values := r.Header.Values("Accept")
 	if len(values) == 0 {

@@ -128,7 +128,6 @@ func (m *message) encode() (json.RawMessage, error) {
 	return json.Marshal(q)
 }
 
-// answer is the line that answers the request id.
 func answer(id json.RawMessage, response mcp.JSONRPCMessage) []byte {
 	switch r := response.(type) {
 	case mcp.JSONRPCResponse:

@@ -367,7 +367,6 @@ func (e *endpoint) release(c *peer) {
 	c.used = time.Now()
 }
 
-// end ends a session at its client's wish.
 func (e *endpoint) end(w http.ResponseWriter, r *http.Request, token string) {
 	if noSessions(w, r) {
 		return

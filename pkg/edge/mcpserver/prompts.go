@@ -58,7 +58,6 @@ func (s *Server) SetPrompts(prompts []Prompt) {
 	}
 }
 
-// described is p as clients see it.
 func (p Prompt) described() mcp.Prompt {
 	d := mcp.Prompt{Name: p.Name, Description: p.Description}
 	for _, a := range p.Args {

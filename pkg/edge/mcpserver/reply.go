@@ -69,7 +69,6 @@ func (r *reply) begin() {
 	r.write(":\n\n")
 }
 
-// send implements outlet.
 func (r *reply) send(text []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +87,6 @@ func (r *reply) event(text []byte) {
 	r.write(event)
 }
 
-// notify implements outlet.
 func (r *reply) notify(text []byte) { r.send(text) }
 
 // write writes to the stream, under mu.

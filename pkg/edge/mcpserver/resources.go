@@ -130,7 +130,6 @@ func (s *Server) embedded(ctx context.Context, uri string) (mcp.ResourceContents
 	return nil, errors.New("there is no resource " + uri)
 }
 
-// noResource is the error for a URI that names nothing.
 func noResource(m *message, uri string) *jsonrpc.Error {
 	f := &jsonrpc.Error{Code: mcp.RESOURCE_NOT_FOUND, Message: "there is no resource " + uri, Data: map[string]any{"uri": uri}}
 	if m.modern {
@@ -199,7 +198,6 @@ func (s *Server) RefreshResources(ctx context.Context) {
 	}
 }
 
-// digest is the hash of a resource's text.
 func (s *Server) digest(ctx context.Context, uri string) [sha256.Size]byte {
 	for _, c := range s.collected() {
 		if name, ok := c.name(uri); ok {

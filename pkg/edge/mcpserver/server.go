@@ -141,7 +141,6 @@ func (s *Server) SetTools(tools []agent.Tool) (idle <-chan struct{}) {
 	return s.offer(gen, list)
 }
 
-// describe is a tool as clients see it.
 func describe(spec agent.ToolSpec) mcp.Tool {
 	t := mcp.NewToolWithRawSchema(spec.Name, spec.Description, shown(spec))
 	yes, no := true, false

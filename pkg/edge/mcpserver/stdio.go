@@ -82,7 +82,6 @@ func (w *lineWriter) run(out io.Writer, cancel context.CancelCauseFunc) error {
 	return nil
 }
 
-// send writes a line if that is still possible.
 func (w *lineWriter) send(text []byte) {
 	select {
 	case w.lines <- text:
@@ -169,7 +168,6 @@ func (p *pipe) take(ctx context.Context, l jsonrpc.Line) {
 	}
 }
 
-// first reports whether a connection may begin with a request.
 func first(method string) bool {
 	switch method {
 	case string(mcp.MethodInitialize), string(mcp.MethodPing), string(mcp.MethodServerDiscover):
@@ -195,7 +193,6 @@ func (p *pipe) spawn(ctx context.Context, f func()) {
 	})
 }
 
-// begin starts to answer a request.
 func (p *pipe) begin(ctx context.Context, m *message, large bool) {
 	release := func() {}
 	if large {

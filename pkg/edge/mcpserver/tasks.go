@@ -393,7 +393,6 @@ func (c *conn) answerTask(m *message) (map[string]any, *jsonrpc.Error) {
 	return map[string]any{}, nil
 }
 
-// result makes fields a result of the protocol.
 func (s *Server) result(kind mcp.ResultType, fields map[string]any) map[string]any {
 	fields["resultType"] = kind
 	fields["_meta"] = map[string]any{mcp.MetaKeyServerInfo: map[string]any{"name": s.opts.Name, "version": s.opts.Version}}

@@ -304,7 +304,6 @@ func (h *held) wait() {
 	h.timer = t
 }
 
-// abandon ends all waits for connections.
 func (h *held) abandon() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -158,7 +158,6 @@ func (p *places) ended(c *client, run *runner.Channel) {
 	delete(p.runs, run)
 }
 
-// close refuses all further runs.
 func (p *places) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

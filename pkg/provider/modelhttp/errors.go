@@ -237,7 +237,6 @@ func explainObject(o Object, depth int) (d details) {
 	return d
 }
 
-// stripTags is the text of an HTML page.
 func stripTags(page string) string {
 	var b strings.Builder
 	for page != "" {

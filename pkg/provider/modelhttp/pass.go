@@ -50,7 +50,6 @@ func (x *Exchange) passRest(in io.Reader) error {
 	return errors.Join(err, x.passed.Close())
 }
 
-// refused passes on a response without success, without secrets.
 func (x *Exchange) refused(res *http.Response) {
 	if res.StatusCode < 400 { // a redirect is for nobody
 		return

@@ -132,7 +132,6 @@ func (a *answer) begun() bool {
 	return len(a.text.Buf) > 0 || len(a.reasoning.Buf) > 0 || len(a.calls.list) > 0 || len(a.details) > 0
 }
 
-// show emits what is new.
 func (a *answer) show() {
 	if s := a.reasoning.Fresh(); s != "" {
 		a.emit(agent.Delta{Kind: agent.DeltaReasoning, Text: s})

@@ -48,7 +48,6 @@ func callDeltaOf(raw []byte, position int) callDelta {
 	return p
 }
 
-// add adds a piece to its call, or a new call.
 func (c *calls) add(p callDelta) error {
 	target := c.find(p)
 	if target == nil {

@@ -205,7 +205,6 @@ func (e *encoder) textPart(text string) {
 	e.Close("}")
 }
 
-// media writes an attachment in the form that its type has in the protocol.
 func (e *encoder) media(p agent.Part) {
 	kind, family, subtype := modelhttp.MediaType(p)
 	switch {

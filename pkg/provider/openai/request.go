@@ -37,7 +37,6 @@ func (p *Provider) body(f *facts, req *agent.Request) ([]byte, error) {
 	return e.B, nil
 }
 
-// settings writes the optional members, in the flavor's spelling.
 func (e *encoder) settings(s *modelhttp.Settings, req *agent.Request) {
 	for _, field := range e.f.ask {
 		e.Setting(field.name, field.value)

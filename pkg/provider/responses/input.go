@@ -195,7 +195,6 @@ func (e *encoder) text(text string) {
 	e.Close("}")
 }
 
-// media writes an attachment in the form that its type has in the protocol.
 func (e *encoder) media(p agent.Part) {
 	kind, family, _ := modelhttp.MediaType(p)
 	switch {

@@ -54,7 +54,6 @@ type Dialect struct{ Start, End string }
 func (d Dialect) start() string { return cmp.Or(d.Start, DefaultStart) }
 func (d Dialect) end() string   { return cmp.Or(d.End, DefaultEnd) }
 
-// waits reports whether the tool can wait for commands in the background.
 func waits(tools []agent.ToolSpec) bool {
 	return slices.ContainsFunc(tools, func(t agent.ToolSpec) bool {
 		return t.Name == Tool && strings.Contains(string(t.Schema), `"wait_seconds"`)
@@ -147,7 +146,6 @@ func (d Dialect) balanced(text string) bool {
 	return true
 }
 
-// marker is a line without what models put around the markers.
 func (d Dialect) marker(line string) string { return strings.Trim(line, "`*<> \t\r\n") }
 
 // search finds the first script in an answer.
@@ -240,7 +238,6 @@ func fenced(text string) (a textcall.Answer, script string, found bool) {
 
 const maxWait = 3600
 
-// calls are the calls that a script means.
 func calls(script string, tools []agent.ToolSpec) []agent.ToolCall {
 	seconds := 0.0
 	if m := patterns().wait.FindStringSubmatchIndex(script); m != nil {

@@ -69,7 +69,6 @@ func (v *view) result(r *ref) (string, error) {
 	return trim(found[nth].Answer()), nil
 }
 
-// names lists the tools of results, for messages.
 func names(results []agent.ToolResult) string {
 	const limit = 5
 	var names []string
@@ -164,7 +163,6 @@ func (r *rule) fits(v *view) bool {
 	return !slices.ContainsFunc(r.conditions, func(c condition) bool { return !c.holds(v) })
 }
 
-// unmatched is the error for a conversation that no rule fits.
 func (p *Provider) unmatched(v *view) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

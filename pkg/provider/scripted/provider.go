@@ -238,7 +238,6 @@ func tokens(bytes int, given *int) int {
 	return (bytes + 3) / 4
 }
 
-// size is the number of bytes in a message.
 func size(m agent.Message) int {
 	n := 0
 	for _, p := range m.Parts {

@@ -265,7 +265,6 @@ func formatAt(text string) (form *format, partial bool) {
 	return nil, partial || slices.ContainsFunc(skipped, func(s [2]string) bool { return strings.HasPrefix(s[0], text) && s[0] != text })
 }
 
-// quoted reports whether the text after before is quoted.
 func quoted(before string) bool {
 	for _, mark := range []string{`"`, "'", "`", "“", "‘", "«"} {
 		if strings.HasSuffix(before, mark) {

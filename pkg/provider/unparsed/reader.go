@@ -335,7 +335,6 @@ func (r *reader) element() *agent.ToolCall {
 	return &agent.ToolCall{Name: m[3], Args: string(args)}
 }
 
-// closing is the tag that closes an element.
 func closing(m []string) string {
 	if m[1] == "<|open|>" {
 		return "<|close|>" + m[2] + "<|sep|>"

@@ -160,7 +160,6 @@ func unusable(err error) bool {
 	return code == codeCorrupt || code == codeNotADatabase || code == codeError
 }
 
-// renew replaces the file with an empty index.
 func (x *Index) renew(ctx context.Context) error {
 	if x.db != nil {
 		x.db.Close()

@@ -92,7 +92,6 @@ type exeUsage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// usage returns the usage of one request.
 func (u *exeUsage) usage() *agent.Usage {
 	return &agent.Usage{
 		Requests: 1, InputTokens: cmp.Or(u.Prompt, u.Input), OutputTokens: cmp.Or(u.Completion, u.Output),

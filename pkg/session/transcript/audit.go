@@ -185,7 +185,6 @@ func (t *Trail) compare(e *agent.Event, key string) {
 	t.Receipts = append(t.Receipts, r)
 }
 
-// call returns the call that an event is about.
 func (t *Trail) call(e *agent.Event) *Audited {
 	i, ok := t.calls[e.Key]
 	if !ok {

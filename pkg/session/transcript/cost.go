@@ -55,7 +55,6 @@ func (f *Figures) add(g *Figures) {
 	}
 }
 
-// charge adds the usage of a model request.
 func (f *Figures) charge(u *agent.Usage) {
 	g := Figures{Requests: u.Requests, InputTokens: u.InputTokens, CachedTokens: u.CachedTokens, OutputTokens: u.OutputTokens, Unpriced: u.Unpriced(), Estimated: u.Estimated}
 	if u.Priced > 0 || u.Cost > 0 {

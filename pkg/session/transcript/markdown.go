@@ -320,7 +320,6 @@ func fenced(s, language string) string {
 	return fence + language + "\n" + s + "\n" + fence + "\n"
 }
 
-// code is a text of one line as a code span.
 func code(s string) string {
 	s = strings.TrimSpace(strings.ReplaceAll(lines(s), "\n", " "))
 	if s == "" {

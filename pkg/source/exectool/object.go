@@ -26,7 +26,6 @@ type field struct {
 	used bool
 }
 
-// parseObject reads the one object that data must be.
 func parseObject(data []byte) (*object, error) {
 	trimmed := bytes.TrimSpace(data)
 	if len(trimmed) == 0 {
@@ -121,7 +120,6 @@ func (o *object) compact(key string) json.RawMessage {
 	return b.Bytes()
 }
 
-// unused lists the fields that were not read.
 func (o *object) unused() []string {
 	var keys []string
 	for _, f := range o.fields {

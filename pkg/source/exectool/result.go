@@ -41,7 +41,6 @@ func (c *call) result(failure error) (agent.Result, error) {
 	return c.succeeded()
 }
 
-// succeeded makes stdout the result.
 func (c *call) succeeded() (agent.Result, error) {
 	switch {
 	case c.stdout.Total() == 0 && c.desc.Empty != "":

@@ -45,7 +45,6 @@ func (k *call) show(text string) {
 	}
 }
 
-// begin enters a call for inv.
 func (c *conn) begin(timer *callTimer, inv *agent.Invocation) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -92,7 +92,6 @@ func (w *web) do(ctx context.Context, method string, body []byte, version string
 	return w.client.Do(r)
 }
 
-// send implements transport.
 func (w *web) send(ctx context.Context, q *request) {
 	w.conn.spawn(ctx, func(ctx context.Context) {
 		result, err := w.ask(ctx, q)
@@ -289,7 +288,6 @@ func (w *web) listen(ctx context.Context) {
 	}
 }
 
-// post implements transport.
 func (w *web) post(ctx context.Context, line []byte) error {
 	resp, err := w.do(ctx, http.MethodPost, line, w.conn.protocol(), nil)
 	if err != nil {
@@ -303,7 +301,6 @@ func (w *web) post(ctx context.Context, line []byte) error {
 	return nil
 }
 
-// end implements transport.
 func (w *web) end(ctx context.Context, closed bool) error {
 	defer w.idle()
 	if !closed {

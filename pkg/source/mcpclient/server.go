@@ -227,7 +227,6 @@ type Sampled struct {
 	Finish  agent.Finish
 }
 
-// check finds what is wrong with s without starting anything.
 func (s *Server) check() error {
 	switch {
 	case s.Executable == "" && s.URL == "":

@@ -107,14 +107,12 @@ func (s *stdio) drop(line string) {
 	s.conn.opts.log("stdout: " + line)
 }
 
-// send implements transport.
 func (s *stdio) send(_ context.Context, q *request) {
 	if _, err := s.in.Write(q.line); err != nil {
 		s.conn.answered(q.key, nil, err)
 	}
 }
 
-// post implements transport.
 func (s *stdio) post(_ context.Context, line []byte) error {
 	_, err := s.in.Write(line)
 	return err

@@ -158,7 +158,6 @@ func (t *Tool) changeContext(ctx context.Context, inv *agent.Invocation, raw jso
 // say which.
 var errTool = errors.New("the tool reports a failure")
 
-// callTool is the call of an ordinary tool.
 func (t *Tool) callTool(ctx context.Context, c *conn, timer *callTimer, inv *agent.Invocation, args json.RawMessage) (json.RawMessage, error) {
 	params := map[string]any{"name": t.name, "arguments": args}
 	if t.task && !c.modern() {

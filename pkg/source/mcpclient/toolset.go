@@ -459,7 +459,6 @@ func (s *Toolset) track(c *conn) {
 	})
 }
 
-// named adds the server's name to err.
 func (s *Toolset) named(err error) error {
 	if err == nil {
 		return nil

@@ -54,7 +54,6 @@ type inliner struct {
 	inLink    bool
 }
 
-// add adds a node after the text before it.
 func (in *inliner) add(nodes ...node) {
 	if len(in.plainText) > 0 {
 		in.nodes = append(in.nodes, node{text: string(in.plainText)})

@@ -86,7 +86,6 @@ func (r *request) endError(s *progress) error {
 	return err
 }
 
-// model is the model that was asked.
 func (r *request) model() string {
 	if r.setup != nil {
 		return r.setup.model

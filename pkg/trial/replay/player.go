@@ -280,7 +280,6 @@ func (p *Player) leave(s *progress) {
 	s.stop(interrupted(ErrUnfinished))
 }
 
-// fail ends the whole replay.
 func (p *Player) fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

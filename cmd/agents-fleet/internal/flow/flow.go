@@ -151,7 +151,6 @@ func (r *run) calls(ctx workflow.Context, next Next) error {
 	return failed
 }
 
-// call runs one call. That of a sub-agent is a child workflow between two activities.
 func (r *run) call(ctx workflow.Context, c Call) error {
 	var called Called
 	err := r.activity(ctx, CallActivity, Task{Key: c.Key, Tool: c.Tool}, &called)

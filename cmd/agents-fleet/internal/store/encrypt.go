@@ -32,7 +32,6 @@ func Encrypt(s Store, key []byte) (Store, error) {
 	return &sealed{s, bytes.Clone(key)}, nil
 }
 
-// derive returns 32 bytes for a purpose and a name.
 func (s *sealed) derive(purpose, name string) []byte {
 	key, err := hkdf.Key(sha256.New, s.key, nil, purpose+" "+name, 32)
 	if err != nil {

@@ -103,7 +103,6 @@ func (b *bucket) put(ctx context.Context, key string, data []byte) (bool, error)
 	}
 }
 
-// status returns the status of the server's answer, or 0.
 func status(err error) int {
 	if e, ok := errors.AsType[*awshttp.ResponseError](err); ok {
 		return e.HTTPStatusCode()

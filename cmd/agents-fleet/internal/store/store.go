@@ -121,7 +121,6 @@ const (
 	kindObject = "object"
 )
 
-// checkAppend returns an error for an append that no form can store.
 func checkAppend(record string, after int64, events [][]byte) error {
 	if after < 0 || len(events) == 0 {
 		return fmt.Errorf("append %d events after event %d of record %s: not possible", len(events), after, record)
@@ -137,7 +136,6 @@ func checkAppend(record string, after int64, events [][]byte) error {
 // ErrLost is the error when something that must be in the store is missing.
 var ErrLost = errors.New("the store has lost a part of the run, or it is a different store")
 
-// errMissing is the error for a record that does not have an event that a caller knows.
 func errMissing(record string, number int64) error {
 	return fmt.Errorf("%w: record %s does not have event %d", ErrLost, record, number)
 }

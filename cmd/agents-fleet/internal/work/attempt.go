@@ -209,7 +209,6 @@ func (a *attempt) own(e *agent.Event) bool {
 	return e.Session == a.task.Session
 }
 
-// starts keeps what some runs started with.
 type starts struct {
 	mu   sync.Mutex
 	kept map[string]agent.Start // by blob

@@ -127,7 +127,6 @@ func (j *journal) stored(events []agent.Event) bool {
 	return false
 }
 
-// close has the journal refuse all events from now on.
 func (j *journal) close(why error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -28,7 +28,6 @@ const (
 	lastTry  = 250 * time.Millisecond
 )
 
-// reserve implements Runner.Shared.
 func (a *attempt) reserve(ctx context.Context, e agent.Event) (left, total agent.Budget, err error) {
 	if err := a.journal.Sync(ctx); err != nil { // the end of the session's last reservation
 		return left, total, err
@@ -53,7 +52,6 @@ func (a *attempt) reserve(ctx context.Context, e agent.Event) (left, total agent
 	}
 }
 
-// tryReserve makes a reservation, if it fits now.
 func (a *attempt) tryReserve(ctx context.Context, e *agent.Event, left, total *agent.Budget) (done bool, err error) {
 	l := &a.shared
 	l.mu.Lock()

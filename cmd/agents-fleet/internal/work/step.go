@@ -60,7 +60,6 @@ func (a *attempt) begin(ctx context.Context) error {
 	return a.runner.Prompt(ctx, prompt)
 }
 
-// steps steps until the session waits for calls or has ended.
 func (a *attempt) steps(ctx context.Context, next *flow.Next) error {
 	for {
 		s := a.runner.Session()
@@ -134,7 +133,6 @@ func (a *attempt) meanwhile(of string, turn int) (agent.Directive, bool) {
 	return agent.Directive{Message: &m}, true
 }
 
-// call implements flow.CallActivity.
 func (w *Worker) call(ctx context.Context, task flow.Task) (called flow.Called, err error) {
 	called.At, err = w.attempt(ctx, task, func(ctx context.Context, a *attempt) error {
 		s := a.runner.Session()
@@ -203,7 +201,6 @@ func (a *attempt) ask(ctx context.Context, q agent.Event) (json.RawMessage, erro
 	}
 }
 
-// keep implements flow.KeepActivity.
 func (w *Worker) keep(ctx context.Context, k flow.Kept) error {
 	data, err := store.GetBlob(ctx, w.store, k.Blob)
 	if err == nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/agents-exe/agents/pkg/sandbox"
 )
 
-// trees keeps the agents that a worker has loaded.
 type trees struct {
 	ctx context.Context // of the worker
 	w   *Worker
@@ -186,7 +185,6 @@ func (t *trees) end(n *tree) {
 	}
 }
 
-// close ends all trees. No activity runs any more.
 func (t *trees) close() {
 	t.stop()
 	t.sweeper.Wait()

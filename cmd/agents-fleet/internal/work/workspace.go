@@ -41,7 +41,6 @@ func (w *workspaces) of(ctx context.Context, task *flow.Task) (*archive.Workspac
 	return s, err
 }
 
-// forget drops what is known of the workspace of a run.
 func (w *workspaces) forget(record string) *archive.Workspace {
 	w.mu.Lock()
 	defer w.mu.Unlock()

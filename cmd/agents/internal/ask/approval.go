@@ -171,7 +171,6 @@ func difference(before, after string) string {
 	return strings.Join(list, "; ")
 }
 
-// brief is the beginning of a text.
 func brief(s string) string {
 	if r := []rune(s); len(r) > 60 {
 		s = string(r[:59]) + "…"

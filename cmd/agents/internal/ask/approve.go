@@ -232,7 +232,6 @@ func (a *Approver) scopes(q agent.Event) []string {
 	return input.Answers(&q, a.File != "" && a.Folder != "")[2:] // without yes and no
 }
 
-// keep remembers an answer and returns it.
 func (a *Approver) keep(ctx context.Context, q agent.Event, answer approval) (json.RawMessage, error) {
 	if answer.scope == scopeNo {
 		return decided(agent.Deny, strings.TrimSuffix("a person denied it: "+answer.reason, ": "))

@@ -23,7 +23,6 @@ func UsageError(_ context.Context, c *cli.Command, err error, _ bool) error {
 	return failure.Usage(fmt.Sprintf("`%s --help` lists the flags", name), "%s: %s%s", name, wanted(twoDashes(err.Error())), similarFlag(c, err))
 }
 
-// similarFlag is the flag that an unknown one may stand for.
 func similarFlag(c *cli.Command, err error) string {
 	_, name, ok := strings.Cut(err.Error(), "flag provided but not defined: ")
 	if !ok {

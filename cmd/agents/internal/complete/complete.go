@@ -117,7 +117,6 @@ func (c *completer) complete(words []string) (kind, current string, list []strin
 	return kind, current, list
 }
 
-// positional are the arguments of a command.
 func (c *completer) positional(current string) (kind string, list []string) {
 	args := c.command().ArgsUsage
 	switch {
@@ -144,7 +143,6 @@ func (c *completer) positional(current string) (kind string, list []string) {
 	return kindWords, nil
 }
 
-// flag finds a flag of the command or of one above.
 func (c *completer) flag(name string) cli.DocGenerationFlag {
 	for _, level := range slices.Backward(c.chain) {
 		for _, f := range level.Flags {

@@ -117,7 +117,6 @@ func codeOf(err error) int {
 // HintElsewhere is the next step if a session cannot be kept.
 const HintElsewhere = "--session-dir names another folder; --no-session keeps nothing"
 
-// hintFor is the next step after a failed run.
 func hintFor(err error) string {
 	var model *agent.ModelError
 	switch {

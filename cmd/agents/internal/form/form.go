@@ -118,7 +118,6 @@ func (v *Dialog) decide(question string, accept mcpclient.Action, yes, content s
 	}
 }
 
-// fill asks for every field and returns the object of the answers.
 func (v *Dialog) fill(fields []*field) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("{")

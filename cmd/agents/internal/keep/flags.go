@@ -35,7 +35,6 @@ func (k *Flags) Folders() []cli.Flag {
 	}
 }
 
-// sessionFlags is the category of the flags in the help.
 const sessionFlags = "session"
 
 // Continues reports whether the flags name an earlier session.

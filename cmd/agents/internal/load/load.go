@@ -64,7 +64,6 @@ type Options struct {
 	Servers map[string]json.RawMessage
 }
 
-// logPaths are the log sinks of the configuration.
 type logPaths struct{ JSONPath, TextPath, URL string }
 
 // Config finds the configuration. files replace those of --agent-file. A cfg file must

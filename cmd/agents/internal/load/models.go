@@ -22,7 +22,6 @@ func (m *Models) Flags() []cli.Flag {
 	}
 }
 
-// nameFlags names the flags that caused problems.
 func nameFlags(problems []agentfile.Problem) {
 	flags := map[string]string{"modelName": "--model", "modelUrl": "--model-url", "flavor": "--flavor"}
 	for i, p := range problems {

@@ -230,7 +230,6 @@ func (t *Trust) path(name string) string {
 	return filepath.Join(filepath.Dir(t.Path), name)
 }
 
-// read fills in Texts with the short files of the tree.
 func (t *Trust) read() {
 	if t.Tree == nil {
 		t.Texts = nil

@@ -119,5 +119,4 @@ var ModelServers = []LocalServer{
 	{openai.VLLM, "vLLM", 8000},
 }
 
-// probeTime is the default of Env.Probe.
 const probeTime = 700 * time.Millisecond

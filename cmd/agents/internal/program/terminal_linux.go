@@ -8,7 +8,6 @@ import (
 
 const getTermios, setTermios = unix.TCGETS, unix.TCSETS
 
-// terminalDevice returns the device number of a terminal that was opened as /dev/tty.
 func terminalDevice(f *os.File) (uint64, error) {
 	device, err := unix.IoctlGetUint32(int(f.Fd()), unix.TIOCGDEV)
 	return uint64(device), err

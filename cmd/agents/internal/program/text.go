@@ -53,7 +53,6 @@ func (p *Env) CleanOutput() (w io.Writer, flush func() error) {
 	}
 }
 
-// cleaned is a writer that removes control sequences.
 type cleaned struct {
 	w     io.Writer
 	clean termtext.Cleaner

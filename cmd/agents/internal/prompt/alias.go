@@ -58,7 +58,6 @@ func FillAlias(alias config.Alias, file, content string, more map[string]string)
 	return strings.NewReplacer(pairs...).Replace(alias.Template)
 }
 
-// firstFile is the first file of the script, "" if it has none.
 func (s Script) firstFile() string {
 	for _, item := range s {
 		if item.kind == "file" {

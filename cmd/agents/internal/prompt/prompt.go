@@ -31,7 +31,6 @@ const maxPrompt = 16 << 20
 type promptItem struct {
 	kind string // the flag's name
 	text string
-	// context renders an earlier session.
 	context func() (string, error)
 }
 
@@ -288,7 +287,6 @@ func (o *once) piped(ctx context.Context) (string, error) {
 	return promptText(data)
 }
 
-// heard is a reader whose first bytes stop a timer.
 type heard struct {
 	io.Reader
 	*time.Timer

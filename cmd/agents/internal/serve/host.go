@@ -213,7 +213,6 @@ func (h *agentServer) toolsOf(ctx context.Context, slug string) []agent.ToolSpec
 	return nil
 }
 
-// newMetrics returns metrics with the names in the trees.
 func (h *agentServer) newMetrics() *serve.Metrics {
 	var agents, tools, models []string
 	for _, t := range h.trees {

@@ -146,7 +146,6 @@ func (w *httpListener) reachable() string {
 	return w.address()
 }
 
-// publish lists the server among those of this machine, for programs of this user.
 func (w *httpListener) publish(agents []agent.ToolSpec) (remove func(), err error) {
 	l := remote.Local{Address: w.reachable(), PID: os.Getpid(), Started: time.Now(), TokenFile: w.file, Agents: []string{}}
 	for _, a := range agents {
@@ -167,7 +166,6 @@ func (w *httpListener) publish(agents []agent.ToolSpec) (remove func(), err erro
 	return l.Publish(filepath.Join(dir, "servers"))
 }
 
-// secrets are the tokens themselves.
 func (w *httpListener) secrets() (list []string) {
 	for _, t := range w.tokens {
 		list = append(list, t.Secret.Reveal())
@@ -222,7 +220,6 @@ func ownTokenFile(p *program.Env, name string) (string, error) {
 	return path, nil
 }
 
-// serve serves until ctx ends.
 func (w *httpListener) serve(ctx context.Context, server *mcpserver.Server) error {
 	fmt.Fprintf(w.p.Err, "serving MCP at %s%s\n", w.address(), mcpserver.Path)
 	err := server.ServeListener(ctx, w.listener, mcpserver.HTTPOptions{Tokens: w.secrets(), Host: w.host})

@@ -21,7 +21,6 @@ import (
 // The limits of a list of sessions, and of the texts in which a search finds words.
 const maxSessions, maxFound = 100, 1000
 
-// kept are the sessions of clients for serve.Options.
 func (h *agentServer) kept() serve.Sessions {
 	s := serve.Sessions{List: h.listSessions, Export: h.exportSession}
 	s.Sources.Style, s.Sources.Script = transcript.PageSources()

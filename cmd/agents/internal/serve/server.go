@@ -198,7 +198,6 @@ func promptArgs(alias config.Alias) []mcpserver.PromptArg {
 	return args
 }
 
-// run serves and follows changes.
 func (s *service) run(ctx context.Context) error {
 	watch, stop := context.WithCancel(ctx)
 	var done sync.WaitGroup

@@ -60,7 +60,6 @@ func served(s *sessions.Store) ([]mcpserver.Item, error) {
 	return items, nil
 }
 
-// readSession is a session as `session show` prints it.
 func readSession(s *sessions.Store, id string) (string, error) {
 	dirs, err := s.Folders()
 	if err != nil {

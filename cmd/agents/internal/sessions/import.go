@@ -81,7 +81,6 @@ func ImportFile(p *program.Env, path string) (string, error) {
 	return journal, nil
 }
 
-// removed removes a file that may not exist.
 func removed(path string) error {
 	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -89,7 +88,6 @@ func removed(path string) error {
 	return nil
 }
 
-// agentsExe reports whether a file is a session of agents-exe.
 func agentsExe(path string) bool {
 	var s struct {
 		ID    *string         `json:"sessionId"`

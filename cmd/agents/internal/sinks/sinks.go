@@ -115,7 +115,6 @@ func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *as
 	return s, nil
 }
 
-// format is how an answer looks on the terminal.
 func format(p *program.Env) markdown.Format {
 	columns, _ := program.Size()
 	return markdown.Format{Width: max(columns-1, 0), Color: p.Color(p.OutTerm), ASCII: p.ASCII()}

@@ -174,7 +174,6 @@ func (b *box) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, er
 	return agent.TextResult(string(out)), err
 }
 
-// do does what a call asks for. The result is a text, or what is encoded as JSON.
 func (b *box) do(ctx context.Context, a *arguments) (any, error) {
 	if !slices.Contains(b.o.Capabilities, a.Capability) {
 		return nil, fmt.Errorf("it is not one of the capabilities here%s; they are %s",

@@ -95,7 +95,6 @@ func (s *script) start() error {
 	return nil
 }
 
-// close ends the process at once.
 func (s *script) close() {
 	if s.process != nil {
 		now, cancel := context.WithCancel(context.Background())

@@ -258,7 +258,6 @@ func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	return t.result(res)
 }
 
-// failed says which request has failed.
 func (t *tool) failed(err error) error {
 	if err == nil {
 		return nil

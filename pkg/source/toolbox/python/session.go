@@ -81,7 +81,6 @@ func (in *interpreter) ready(ctx context.Context) error {
 	}
 }
 
-// close ends the process at once.
 func (in *interpreter) close() {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()

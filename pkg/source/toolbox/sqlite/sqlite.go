@@ -69,7 +69,6 @@ func (b *box) tool(name string, run func(context.Context, *agent.Invocation, *ar
 	return &tool{b, run, agent.ToolSpec{Name: name, Description: does, Effects: effects, Schema: json.RawMessage(`{"type":"object",` + properties + `}}`)}}
 }
 
-// arguments are those of all tools.
 type arguments struct {
 	SQL  string  `json:"sql"`
 	From *handle `json:"restore_from"`

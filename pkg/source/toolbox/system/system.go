@@ -146,7 +146,6 @@ func (t *tool) Spec() agent.ToolSpec {
 	}
 }
 
-// arguments are those of all capabilities.
 type arguments struct {
 	Capability string `json:"capability"`
 	Session    string `json:"session_id"`
