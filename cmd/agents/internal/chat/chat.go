@@ -202,6 +202,7 @@ func arguments(a *agent.Agent, m agent.Message) (json.RawMessage, []agent.Part) 
 	return args, media
 }
 
+// reply answers a question of the run.
 func (r *run) reply(ctx context.Context, q agent.Event) {
 	answer, err := r.answer(ctx, q)
 	if err != nil {
@@ -249,6 +250,7 @@ func (c *chat) begin() (err error) {
 	return err
 }
 
+// id is the id of the session, "" if there is none yet.
 func (c *chat) id() string {
 	if c.path == "" {
 		return ""
@@ -273,6 +275,7 @@ func (c *chat) unfinished() bool {
 	return k.Unfinished()
 }
 
+// say prints lines to the person.
 func (c *chat) say(format string, args ...any) {
 	fmt.Fprintln(c.out, strings.TrimSuffix(termtext.Clean(fmt.Sprintf(format, args...)), "\n"))
 }

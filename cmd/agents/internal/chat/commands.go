@@ -28,6 +28,7 @@ func verbs() map[string]verb {
 	}
 }
 
+// command does a command and returns what to show.
 func (c *chat) command(ctx context.Context, name, args string) (string, error) {
 	if _, err := input.Find(name, args); err != nil {
 		return "", err

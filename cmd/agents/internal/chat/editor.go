@@ -46,6 +46,7 @@ func Editor(ctx context.Context, p *program.Env, o Options) error {
 	return s.Serve(ctx, in, p.Out)
 }
 
+// list is for acpserver.Server.List.
 func (e *editor) list(_ context.Context, dir string) ([]acp.SessionInfo, error) {
 	c, err := load.Config(e.p)
 	if err != nil || e.o.Keep.None {
@@ -66,6 +67,7 @@ func (e *editor) list(_ context.Context, dir string) ([]acp.SessionInfo, error) 
 	return infos, err
 }
 
+// open is for acpserver.Server.Open.
 func (e *editor) open(ctx context.Context, o acpserver.Opening) (*acpserver.Conversation, error) {
 	c := &chat{p: e.p, Options: e.o, out: e.p.Err, person: ask.Through(o.Client.Approve), editor: &o}
 	c.Keep.Began = o.Dir

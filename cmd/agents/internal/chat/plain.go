@@ -153,6 +153,7 @@ func (c *chat) line(ctx context.Context, text string, answer func(agent.Message)
 	return false, answer(m)
 }
 
+// report writes an error of a run or a command.
 func (c *chat) report(err error) error {
 	if err != nil && !failure.BrokenPipe(err) {
 		fmt.Fprintf(c.p.Err, "error: %s\n", termtext.Clean(err.Error()))

@@ -120,6 +120,7 @@ func askModel(ctx context.Context, found []ModelChoice, asker *ask.Asker) (m Mod
 	return m, flavors[n-len(found)], nil
 }
 
+// otherModel asks for what is missing to use a server of the flavor.
 func otherModel(ctx context.Context, p *program.Env, f ModelFlags, flavor openai.Flavor, plan *KeysPlan, asker *ask.Asker) (ModelChoice, error) {
 	f.flavor = string(flavor)
 	service := slices.ContainsFunc(vendors, func(v vendor) bool { return v.flavor == flavor })
@@ -147,6 +148,7 @@ func serverURL(text string) *url.URL {
 	return u
 }
 
+// namedModel is the model of the server that the flags name.
 func namedModel(ctx context.Context, p *program.Env, f ModelFlags, plan *KeysPlan, asker *ask.Asker) (ModelChoice, error) {
 	if strings.EqualFold(f.flavor, agentfile.FlavorScripted) {
 		if f.Model+f.url+f.KeyID != "" {

@@ -125,6 +125,7 @@ func (t *CommandTool) optionHelp(help, option string) string {
 	return program.OneLine(text, 150)
 }
 
+// sentence is the first sentence of a text.
 func sentence(text string) string {
 	text = program.OneLine(text, 200)
 	if i := strings.Index(text, ". "); i >= 0 {

@@ -96,6 +96,7 @@ func (s *Files) summary(indent string) string {
 	return b.String()
 }
 
+// note is a note that a Dry Files leaves out.
 func (s *Files) note(format string, args ...any) {
 	if !s.Dry {
 		s.P.Note(format, args...)
@@ -147,6 +148,7 @@ func (s *Files) AddSame(path string, mode os.FileMode, text string) error {
 	return s.Add(path, mode, text)
 }
 
+// report prints what was written: each path, or at a terminal a summary.
 func (s *Files) report() error {
 	var b strings.Builder
 	for _, w := range s.written {
@@ -160,6 +162,7 @@ func (s *Files) report() error {
 	return err
 }
 
+// undo removes the empty folders that were made.
 func (s *Files) undo() {
 	slices.SortFunc(s.made, func(a, b string) int { return len(b) - len(a) }) // those below others first
 	for _, dir := range s.made {

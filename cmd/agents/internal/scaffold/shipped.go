@@ -241,6 +241,7 @@ func (s *Files) copy(dir string, c *shippedCopy) error {
 	return nil
 }
 
+// read reads a file of the repository.
 func read(source string) ([]byte, error) {
 	if name, ok := strings.CutPrefix(source, "tools/"); ok {
 		return tools.Files.ReadFile(name)
@@ -263,6 +264,7 @@ func (c *shippedCopy) place(source string) string {
 	return path.Join(c.Files, strings.TrimPrefix(source, "agents/"+c.From+"/"))
 }
 
+// agent adds an agent file and all that it names.
 func (c *shippedCopy) agent(source string) error {
 	data, err := read(source)
 	if err != nil {
@@ -294,6 +296,7 @@ func (c *shippedCopy) refer(source, text string) (string, error) {
 	return text, err
 }
 
+// named adds what a key of an agent file names.
 func (c *shippedCopy) named(key, source string) error {
 	switch key {
 	case "path":
