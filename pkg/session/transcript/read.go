@@ -127,3 +127,71 @@ func Write(w io.Writer, events iter.Seq2[agent.Event, error]) error {
 	}
 	return out.Flush()
 }
+
+// OfState returns events of a session that lead to this state, for functions that format a
+// session. Times, usage, schemas of tools and messages that a compaction removed are missing,
+// because a state does not contain them.
+func OfState(s agent.State) iter.Seq2[agent.Event, error] {
+	return func(yield func(agent.Event, error) bool) {
+		turn := 0
+		emit := func(e agent.Event) bool {
+			e.Session, e.Agent, e.Model, e.Turn = s.ID, s.Agent, s.Model, turn
+			return yield(e, nil)
+		}
+		ended := func(i int, r *agent.ToolResult) bool {
+			return emit(agent.Event{Kind: agent.EventCallEnded, CallID: r.CallID, Tool: r.Name, N: i + 1, Result: r})
+		}
+		setup := agent.Event{Kind: agent.EventSetup, System: s.Setup.System, Digest: s.Setup.Digest}
+		for _, name := range s.Setup.Tools {
+			setup.Specs = append(setup.Specs, agent.ToolSpec{Name: name})
+		}
+		if !emit(agent.Event{Kind: agent.EventSession}) || !emit(setup) {
+			return
+		}
+		for i := range s.Messages {
+			m := &s.Messages[i]
+			ok := true
+			switch m.Role {
+			case agent.RoleUser:
+				ok = emit(agent.Event{Kind: agent.EventMessage, Message: m})
+			case agent.RoleAssistant:
+				turn++
+				ok = emit(agent.Event{Kind: agent.EventAnswer, Message: m})
+			case agent.RoleTool:
+				for n := range m.Results {
+					ok = ok && ended(n, &m.Results[n])
+				}
+			}
+			if !ok {
+				return
+			}
+		}
+		for n, c := range s.Calls {
+			if c.Result != nil && !ended(n, c.Result) {
+				return
+			}
+		}
+	}
+}
+
+// Sizes are the formats of a session in the prompt of another, the smallest first:
+// prompts and answers (xs), also thinking and the names of called tools (s), also
+// statistics (m), also the first part of arguments and results (l), complete ones and
+// the sessions of sub-agents (xl).
+var Sizes = []string{"xs", "s", "m", "l", "xl"}
+
+// Context returns the format of a session in one of the Sizes, and whether
+// statistics precede it.
+func Context(size string) (m *Markdown, statistics bool) {
+	switch size {
+	case "xs":
+		return &Markdown{Answers: true}, false
+	case "s":
+		return &Markdown{Thinking: true, Calls: Hidden}, false
+	case "m":
+		return &Markdown{Thinking: true, Calls: Hidden}, true
+	case "l":
+		return &Markdown{Thinking: true, Calls: Cut}, true
+	}
+	return &Markdown{Thinking: true, Calls: Whole, SubAgents: true}, true
+}

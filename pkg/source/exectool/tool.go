@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -282,4 +284,54 @@ func spoolName(key string) string {
 		return "call"
 	}
 	return toolname.Join("", key)
+}
+
+// callEnviron is env, which came from toolenv.Environ, with the variables of one call,
+// the value of toolenv.Tree and the ids of the locks that it holds.
+func callEnviron(env []string, inv *agent.Invocation, tree string, locks []string) []string {
+	out := slices.Concat(env, inv.Environ())
+	if tree != "" {
+		out = append(out, toolenv.Tree+"="+tree)
+	}
+	if len(locks) > 0 {
+		out = append(out, toolenv.Locks+"="+strings.Join(locks, " "))
+	}
+	return out
+}
+
+// The limits of the progress of one call: lines, and the bytes of a line.
+const (
+	maxProgressLines = 1000
+	maxProgressLine  = 2000
+)
+
+// A stderrWriter keeps what a tool writes to stderr, and reports each line as progress while
+// the tool runs. A carriage return ends a line too, as in a bar that is redrawn.
+type stderrWriter struct {
+	keep     *spool.Output
+	inv      *agent.Invocation
+	line     []byte // what was written of the next line, up to maxProgressLine
+	reported int
+}
+
+// Write implements io.Writer.
+func (t *stderrWriter) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0 && t.reported < maxProgressLines; {
+		piece := rest
+		i := bytes.IndexAny(rest, "\r\n")
+		if i >= 0 {
+			piece = rest[:i]
+		}
+		t.line = append(t.line, piece[:min(len(piece), maxProgressLine-len(t.line))]...)
+		if i < 0 {
+			break
+		}
+		rest = rest[i+1:]
+		if text := strings.TrimSpace(strings.ToValidUTF8(string(t.line), "\uFFFD")); text != "" {
+			t.reported++
+			t.inv.Progress(text)
+		}
+		t.line = t.line[:0]
+	}
+	return t.keep.Write(p)
 }

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/source/mcpclient"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
@@ -136,4 +139,12 @@ func (a *Asker) ended(ctx context.Context, err error) error {
 		return failure.Usage("--yes asks nothing", "nothing was written: the input ended before an answer")
 	}
 	return failure.NothingRan(fmt.Errorf("read the answer: %w", err), "")
+}
+
+func (h *Person) answer(ctx context.Context, q agent.Event) (json.RawMessage, error) {
+	a, err := h.elicit(ctx, mcpclient.Elicitation{Server: q.Asker(), Message: strings.TrimSuffix(q.Text, "\n"+q.URL), Schema: q.Form(), URL: q.URL})
+	if err != nil {
+		return nil, err
+	}
+	return q.Filled(string(a.Action), a.Content)
 }

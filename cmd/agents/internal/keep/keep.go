@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
@@ -338,4 +339,65 @@ func (k *Session) Continues(a *agent.Agent, conversation *agent.Session, err err
 		command += " --agent-file " + program.Shown(a.Source)
 	}
 	return &failure.Resumable{Err: err, Command: command}
+}
+
+// pruneEvery is how often the sessions in a folder are pruned: with very many, that takes seconds.
+const pruneEvery = time.Hour
+
+// prune removes the local sessions in a folder that exceed the limits in the environment. The
+// limits are a variable and not a key of a cfg file, because the cfg file of a tree must not
+// remove sessions.
+func prune(p *program.Env, dir string) error {
+	text := p.Getenv(program.EnvKeepSessions)
+	if text == "" || p.Getenv(process.MarkVariable) != "" {
+		return nil
+	}
+	limits, err := session.ParseKeep(text)
+	if err != nil {
+		return failure.Usage("", "%s: %v", program.EnvKeepSessions, err)
+	}
+	last := filepath.Join(dir, ".pruned")
+	if info, err := os.Lstat(last); err == nil && time.Since(info.ModTime()) < pruneEvery {
+		return nil
+	}
+	_ = os.Remove(last)
+	if os.WriteFile(last, nil, 0o600) != nil {
+		return nil // there is no folder yet, or it cannot be changed
+	}
+	limits.Local = true
+	removed, _, err := limits.Prune(context.Background(), dir, nil)
+	if removed > 0 {
+		p.Note("%s=%s: %d %s removed", program.EnvKeepSessions, text, removed, program.Plural(removed, "session"))
+	}
+	if err != nil {
+		p.Warn(program.EnvKeepSessions + ": " + err.Error())
+	}
+	return nil
+}
+
+// recordPlace returns the folder of --record, or that of the run that started this process
+// as a tool. A record holds the sessions of the whole tree, so the latter applies
+// even with --no-session; only a continued session stays where it is.
+func recordPlace(p *program.Env, k *Flags) (config.Place, error) {
+	place := config.Place{Path: k.record, Why: "--record"}
+	if place.Path == "" && !k.Continues() && k.file == "" {
+		place = config.Place{Path: p.Getenv(program.EnvRecord), Why: program.EnvRecord}
+	}
+	if place.Path == "" {
+		return config.Place{}, nil
+	}
+	var err error
+	place.Path, err = filepath.Abs(place.Path)
+	return place, err
+}
+
+// beginRecord begins a session in the folder of a record.
+func beginRecord(p *program.Env, place config.Place, err error) (*Session, error) {
+	if err == nil {
+		err = writable(place.Path)
+	}
+	if err != nil {
+		return nil, failure.NothingRan(fmt.Errorf("record the run (%s): %w", place.Why, err), "")
+	}
+	return &Session{Kept: New(p, session.Create(place.Path, sessions.NewOptions())), dir: " --session-dir " + place.Path, record: place.Path}, nil
 }

@@ -5,7 +5,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/pkg/process"
@@ -112,4 +115,126 @@ func (p *Env) Exec(ctx context.Context, path string, args []string) error {
 		return context.Cause(ctx)
 	}
 	return failure.NothingRan(process.Exec(path, args, p.Environ), "")
+}
+
+// StateDir is the folder for sessions and other state, "" if there is no home folder.
+func (p *Env) StateDir() string {
+	home := p.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(home) {
+		h, err := os.UserHomeDir()
+		if err != nil || !filepath.IsAbs(h) {
+			return ""
+		}
+		home = filepath.Join(h, ".local", "state")
+	}
+	return filepath.Join(home, "agents")
+}
+
+// ApprovalsFile is the file with the calls that the person has allowed for later runs, ""
+// if there is no home folder.
+func (p *Env) ApprovalsFile() string {
+	return in(p.StateDir(), "approvals.json")
+}
+
+// SignInDir is the folder with the sign-ins to MCP servers, "" if there is no home folder.
+func (p *Env) SignInDir() string {
+	return in(p.StateDir(), "mcp")
+}
+
+// EnvKeyring is the variable whose value "off" turns the use of the system's keyring off.
+const EnvKeyring = "AGENTS_KEYRING"
+
+// Keyring reports whether the system's keyring may be used. On Linux it is reached through the
+// session's D-Bus.
+func (p *Env) Keyring() bool {
+	return p.Getenv(EnvKeyring) != "off" &&
+		(runtime.GOOS == "darwin" || runtime.GOOS == "windows" || p.Getenv("DBUS_SESSION_BUS_ADDRESS") != "")
+}
+
+// CacheDir is the folder for descriptions of tools, "" if there is none.
+func (p *Env) CacheDir() string {
+	dir := p.Getenv("XDG_CACHE_HOME")
+	if !filepath.IsAbs(dir) {
+		home, err := os.UserHomeDir()
+		if err != nil || !filepath.IsAbs(home) {
+			return ""
+		}
+		dir = filepath.Join(home, ".cache")
+	}
+	return filepath.Join(dir, "agents")
+}
+
+// LockDir is the folder for locks of tools, the same for all programs of this user.
+func (p *Env) LockDir() string {
+	if dir := p.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "agents", "locks")
+	}
+	return in(p.CacheDir(), "locks")
+}
+
+// in returns dir/name, "" if there is no dir.
+func in(dir, name string) string {
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, name)
+}
+
+// Limits of the folder with outputs of tools that were cut for the model.
+const (
+	outputShelf = 30 * 24 * time.Hour
+	maxOutputs  = 2 << 30 // bytes
+	// freshOutput is the age below which a file always stays: a model may be
+	// about to read it.
+	freshOutput = time.Hour
+	// coarseTime is how far the timestamps of a file system may lag behind the
+	// clock.
+	coarseTime = 2 * time.Second
+)
+
+// OutputDir is the folder for the full output of calls that was cut for the model; "" is
+// the system's folder for temporary files.
+func (p *Env) OutputDir() string {
+	return in(p.CacheDir(), "outputs")
+}
+
+// SweepOutputs removes files from the folder if it has changed since this program
+// started: those older than outputShelf, and the oldest while there are more than
+// maxOutputs bytes. Errors are ignored.
+func SweepOutputs(dir string, started, now time.Time) {
+	if info, err := os.Stat(dir); err != nil || info.ModTime().Before(started.Add(-coarseTime)) {
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	var files []os.FileInfo
+	total := int64(0)
+	for _, e := range entries {
+		switch filepath.Ext(e.Name()) {
+		case ".stdout", ".stderr", ".txt":
+		default:
+			continue
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			files = append(files, info)
+			total += info.Size()
+		}
+	}
+	slices.SortStableFunc(files, func(a, b os.FileInfo) int {
+		if c := a.ModTime().Compare(b.ModTime()); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name(), b.Name())
+	})
+	for _, f := range files {
+		age := now.Sub(f.ModTime())
+		if age < freshOutput || age < outputShelf && total <= maxOutputs {
+			return
+		}
+		if os.Remove(filepath.Join(dir, f.Name())) == nil {
+			total -= f.Size()
+		}
+	}
 }

@@ -17,8 +17,11 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/process"
+	"github.com/agents-exe/agents/pkg/schema"
+	"github.com/agents-exe/agents/pkg/terminal/input"
 	"github.com/urfave/cli/v3"
 )
 
@@ -29,8 +32,8 @@ const maxPrompt = 16 << 20
 
 // A promptItem is one piece of the prompt script.
 type promptItem struct {
-	kind string // the flag's name
-	text string
+	kind    string // the flag's name
+	text    string
 	context func() (string, error)
 }
 
@@ -313,4 +316,58 @@ func promptText(data []byte) (string, error) {
 		return strings.ToValidUTF8(string(data), "\uFFFD"), nil
 	}
 	return string(data), nil
+}
+
+// maxMedia limits the attachments of a prompt together, in bytes.
+const maxMedia = 50_000_000
+
+// Attachments reads the files of --media, each as [MIME;]PATH.
+func Attachments(ctx context.Context, args []string) ([]agent.Part, error) {
+	var parts []agent.Part
+	room := int64(maxMedia)
+	for _, arg := range args {
+		part, err := attachment(ctx, arg, room)
+		if err != nil {
+			return nil, failure.NotRead(ctx, "--media "+arg, err)
+		}
+		room -= int64(len(part.Data))
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
+func attachment(ctx context.Context, arg string, room int64) (agent.Part, error) {
+	mime, path, named := strings.Cut(arg, ";")
+	if !named || !strings.Contains(mime, "/") || exists(arg) {
+		mime, path = "", arg
+	}
+	data, err := program.ReadFile(ctx, path, room)
+	if err != nil {
+		return agent.Part{}, program.WithoutPath(err)
+	}
+	if int64(len(data)) > room {
+		return agent.Part{}, fmt.Errorf("the attachments are larger than %d bytes together", maxMedia)
+	}
+	return input.Attachment(path, mime, data)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// ReadAnswerSchema reads the file of --output-schema; without a file it is nil.
+func ReadAnswerSchema(ctx context.Context, path string) (*schema.Answer, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := program.ReadFile(ctx, path, schema.MaxAnswer)
+	if err != nil {
+		return nil, failure.NotRead(ctx, "--output-schema", err)
+	}
+	answer, err := schema.CompileAnswer(path, data)
+	if err != nil {
+		return nil, failure.Usage("", "--output-schema: %s", err)
+	}
+	return answer, nil
 }

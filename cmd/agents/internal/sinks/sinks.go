@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
@@ -358,3 +360,83 @@ type redacted struct {
 func (r *redacted) Error() string { return r.text }
 
 func (r *redacted) Unwrap() error { return r.err }
+
+// logs are the log sinks of a run: they take events and lines of servers, one at
+// a time.
+type logs struct {
+	hide func(string) string
+	to   func(agent.Event)
+
+	mu      sync.Mutex
+	session string // of the root
+	agent   string
+}
+
+func (l *logs) event(e agent.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.Depth == 0 {
+		l.session, l.agent = e.Session, e.Agent
+	}
+	l.to(e)
+}
+
+func (l *logs) line(server, line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.to(agent.Event{Time: time.Now(), Kind: agent.EventLog, Session: l.session, Agent: l.agent,
+		Tool: server, Text: l.hide(line)})
+}
+
+// Spans opens the exporter of spans to a file and to the collector that the
+// environment names. Without either the observer is nil. What is wrong with the
+// environment is a warning: it never keeps a run from starting.
+func (s *Sinks) Spans(path string) (func(agent.Event), error) {
+	env := observe.Environ{Getenv: s.P.Getenv, Warn: s.warn}
+	collector, from := env.Collector()
+	if path == "" && collector == "" {
+		return nil, nil
+	}
+	opts := observe.TraceOptions{URL: collector, Resource: env.Resource("agents", s.P.Version), Version: s.P.Version}
+	var file io.WriteCloser
+	if path != "" {
+		var err error
+		if file, err = observe.OpenLog(path); err != nil {
+			return nil, notOpened("--trace-file", path, err)
+		}
+		opts.W = file
+	}
+	if collector != "" {
+		opts.HTTP.Header = env.Header()
+	}
+	t, err := observe.OpenTrace(opts)
+	if err != nil {
+		s.warn(fmt.Sprintf("%s: no spans are sent: %v", from, err))
+		if file == nil {
+			return nil, nil
+		}
+		opts.URL = ""
+		t, _ = observe.OpenTrace(opts) // only a URL can be wrong
+	}
+	s.closers = append(s.closers, func() error {
+		err := t.Close()
+		if file != nil {
+			err = errors.Join(err, file.Close())
+		}
+		return err
+	})
+	s.Traced = true
+	return t.Observe, nil
+}
+
+// panicked reports a panic in code that shows or logs the run. That part stops; the run
+// continues.
+func (s *Sinks) panicked(text string) {
+	s.P.Warn("the run continues, but is not shown or logged in full: " + s.Hide(text))
+}
+
+func (s *Sinks) warn(text string) {
+	if !s.P.Global.Quiet {
+		s.P.Warn(text)
+	}
+}
