@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/schema"
 )
 
@@ -214,5 +216,78 @@ func TestProblemOfADocument(t *testing.T) {
 	got := schema.ProblemAt(doc, "/contents/maxTurns", "too many").String()
 	if want := "2:27: contents.maxTurns: too many"; got != want {
 		t.Errorf("Problem = %q, want %q", got, want)
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	s, err := schema.CompileAnswer("n.json", []byte(` {"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}} `))
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := &agent.Agent{Slug: "a", System: "Count."}
+	a := s.Of(was)
+	if was.OutputSchema != nil || !strings.Contains(a.OutputSchema.Instructions, `"required":["n"]`) {
+		t.Errorf("the agent's output is %+v", a.OutputSchema)
+	}
+	for _, tc := range []struct{ answer, want, wrong string }{
+		{`{"n": 1}`, `{"n": 1}`, ""},
+		{"\n```json\n{\"n\": 1}\n```\n", `{"n": 1}`, ""},
+		{"```\n{\"n\": 1}```", `{"n": 1}`, ""},
+		{"Here: {\"n\": 1}", "", "does not satisfy the JSON Schema n.json:\n- the whole [syntax]"},
+		{"", "", "[syntax]"},
+		{`{"n": "x"}`, "", "/n [type]"},
+		{`{}`, "", "[required]"},
+	} {
+		got, err := s.Accept(t.Context(), tc.answer)
+		if got != tc.want || (err == nil) != (tc.wrong == "") || err != nil && !strings.Contains(err.Error(), tc.wrong) {
+			t.Errorf("Accept(%q) = %q, %v; want %q, %q", tc.answer, got, err, tc.want, tc.wrong)
+		}
+	}
+}
+
+func TestAnAnswersSchemaIsChecked(t *testing.T) {
+	for doc, want := range map[string]string{
+		`{"type": "nothing"}`: "compile schema n.json",
+		"":                    "compile schema n.json",
+		strings.Repeat(" ", schema.MaxAnswer) + "{}": "longer than",
+	} {
+		if _, err := schema.CompileAnswer("n.json", []byte(doc)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("CompileAnswer(%d bytes) = %v, want %q", len(doc), err, want)
+		}
+	}
+}
+
+// A file with very many problems names the first of each kind and counts the others.
+func TestVeryManyProblemsAreCounted(t *testing.T) {
+	s, err := schema.Compile("test", []byte(`{"properties":{"a":{"type":"array","items":{"type":"string"}}},"additionalProperties":false}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 2000
+	var unknown strings.Builder
+	for i := range n {
+		fmt.Fprintf(&unknown, `"b%05d":1,`, i)
+	}
+	for _, tt := range []struct {
+		name, text, last string
+		problems, wrong  int
+	}{
+		{"unknown keys", `{` + unknown.String() + `"a":[]}`, "1:1: warning: 1900 more problems like these", 101, 0},
+		{"unknown keys before a wrong value", `{` + unknown.String() + `"a":1}`, "1:1: warning: 1900 more problems like these", 102, 1},
+		{"wrong values", `{"a":[1` + strings.Repeat(`,1`, n) + `]}`, "1:1: 1901 more problems like these", 101, 101},
+		{"keys that are there twice", `{` + strings.Repeat(`"a":[],`, n) + `"a":[]}`, "1:1: 1900 more problems like these", 101, 101},
+	} {
+		problems := s.Check([]byte(tt.text))
+		wrong := 0
+		for _, p := range problems {
+			if !p.Warning {
+				wrong++
+			}
+		}
+		if len(problems) != tt.problems || wrong != tt.wrong {
+			t.Errorf("%s: %d problems and %d of them errors, want %d and %d", tt.name, len(problems), wrong, tt.problems, tt.wrong)
+		} else if last := problems[len(problems)-1]; last.String() != tt.last {
+			t.Errorf("%s: last problem %q, want %q", tt.name, last, tt.last)
+		}
 	}
 }

@@ -3,15 +3,18 @@ package anthropic
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/internal/modeltest"
@@ -355,4 +358,34 @@ func TestTemperatureOfAModelThatThinks(t *testing.T) {
 			t.Errorf("RefusesTemperature of %+v = %v", c, got)
 		}
 	}
+}
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// against returns a Provider whose server is h.
+func against(t testing.TB, h http.HandlerFunc) *Provider {
+	t.Helper()
+	p := &Provider{Settings: modeltest.Serve(t, h)}
+	p.Model = "claude-opus-5"
+	return p
+}
+
+// answering returns a Provider whose server sends one body after the other, and the
+// bodies of the requests.
+func answering(t testing.TB, bodies ...string) (*Provider, *[]string) {
+	settings, requests := modeltest.Answer(t, bodies...)
+	settings.Model = "claude-opus-5"
+	return &Provider{Settings: settings}, requests
+}
+
+// recorded is a file of testdata.
+func recorded(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -1,12 +1,17 @@
 package exectool
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
+	"github.com/agents-exe/agents/pkg/runner"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestDecodeBase64(t *testing.T) {
@@ -116,5 +121,109 @@ func TestNoKeyIsInADescription(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestToolEnvironment(t *testing.T) {
+	d := newDumper(t)
+	dir := t.TempDir()
+	base := append(os.Environ(), "AGENT_SESSION_ID=outer", "AGENT_ID=outer", "AGENTS_CALL_ID=outer", "AGENTS_CALL_ID=outer2", "X_TOKEN=secret",
+		"OTHER_PASSWORD=handed through", "PLAIN=1", "PLAIN=2", "TRACEPARENT=outer", "BIG="+strings.Repeat("x", 200_000))
+	tool, err := d.open(Source{Env: []string{"OTHER_PASSWORD"}, Dir: dir}, Options{Environ: base}, plain("dumper"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inv := invocation("")
+	inv.Trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	got, err := d.invoke(tool, inv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string][]string{}
+	for _, entry := range got.Env {
+		name, value, _ := strings.Cut(entry, "=")
+		values[name] = append(values[name], value)
+	}
+	want := map[string][]string{
+		"AGENTS_SESSION_ID": {inv.Session}, "AGENTS_CALL_ID": {inv.Key}, "AGENTS_AGENT": {"boss"}, "AGENTS_FILE": nil,
+		"AGENT_SESSION_ID": {inv.Session}, "AGENT_CONVERSATION_ID": {inv.Session}, "AGENT_TURN_ID": {inv.Session + ".2"},
+		"AGENT_AGENT_ID": {"boss"}, "AGENT_ID": {"boss"},
+		"X_TOKEN": nil, "OTHER_PASSWORD": {"handed through"}, "PLAIN": {"2"}, "BIG": nil, "TRACEPARENT": {inv.Trace}, "PATH": {os.Getenv("PATH")},
+	}
+	for name, value := range want {
+		if diff := cmp.Diff(value, values[name]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for name, list := range values {
+		if len(list) != 1 {
+			t.Errorf("%s is there %d times", name, len(list))
+		}
+	}
+	if got.Dir != dir {
+		t.Errorf("working directory %s, want %s", got.Dir, dir)
+	}
+	if len(got.Stdin) != 0 {
+		t.Errorf("stdin = %q, want nothing", got.Stdin)
+	}
+}
+
+// caller is a model that asks for one call.
+type caller struct{ name string }
+
+func (c caller) Generate(context.Context, *agent.Request, func(agent.Delta)) (*agent.Response, error) {
+	return &agent.Response{Message: agent.Message{Calls: []agent.ToolCall{{Name: c.name, Args: "{}"}}}}, nil
+}
+
+// told are the progress events of a call of a script.
+func told(t *testing.T, body string) []string {
+	t.Helper()
+	return toldBy(t, openOne(t, Source{}, plain("x"), body))
+}
+
+// toldBy are the progress events of a call without arguments.
+func toldBy(t *testing.T, tool *Tool) []string {
+	t.Helper()
+	var got []string
+	r := &runner.Runner{
+		Agent: &agent.Agent{Provider: caller{tool.Spec().Name}, Toolsets: []agent.Toolset{agent.ToolList{tool}}},
+		Observe: func(e agent.Event) {
+			if e.Kind == agent.EventProgress {
+				got = append(got, e.Text)
+			}
+		},
+	}
+	if err := r.Prompt(t.Context(), agent.UserText("x")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the answer, then its call
+		if _, err := r.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return got
+}
+
+func TestLinesOfStderrAreProgress(t *testing.T) {
+	long := strings.Repeat("x", maxProgressLine)
+	tests := []struct {
+		name, body string
+		want       []string
+	}{
+		{"lines", "echo 1/2 >&2; echo out; echo 2/2 >&2", []string{"1/2", "2/2"}},
+		{"a bar that is redrawn", `printf ' 10%%\r 50%%\r\n\n100%%\n' >&2`, []string{"10%", "50%", "100%"}},
+		{"an unfinished line", "printf half >&2", nil},
+		{"odd bytes", `printf 'caf\351\n' >&2`, []string{"caf\uFFFD"}},
+		{"a long line", "echo " + long + "y >&2; echo next >&2", []string{long, "next"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := told(t, tt.body); !slices.Equal(got, tt.want) {
+				t.Errorf("progress %q, want %q", got, tt.want)
+			}
+		})
+	}
+	if got := told(t, "seq 5000 >&2"); len(got) != maxProgressLines || got[0] != "1" {
+		t.Errorf("%d lines are told, want %d", len(got), maxProgressLines)
 	}
 }

@@ -3,12 +3,15 @@ package replay_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/trial/replay"
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -105,5 +108,28 @@ func TestEveryPrefixIsReplayed(t *testing.T) {
 		if last.err != replay.ErrUnfinished.Error() && last.answer != "the answer" {
 			t.Errorf("the first %d events: %+v", n, last)
 		}
+	}
+}
+
+func TestARecordAloneIsRepeatedExactly(t *testing.T) {
+	events, _ := record(t, &runner.Runner{Agent: tree()}, "go")
+	got, _ := again(t, events)
+	for _, list := range [][]agent.Event{events, got} {
+		for i := range list {
+			list[i].Time, list[i].Millis = time.Time{}, 0
+			list[i].Total = nil // it has durations
+			if list[i].Kind == agent.EventSetup {
+				list[i].Digest = "" // of schemas with their spaces
+			}
+		}
+	}
+	// The prompts and ends of sessions that run at the same time follow of themselves.
+	ordered := func(list []agent.Event) []agent.Event {
+		return slices.DeleteFunc(list, func(e agent.Event) bool {
+			return e.Depth > 0 && (e.Kind == agent.EventMessage || e.Kind == agent.EventSetup || e.Kind == agent.EventEnd)
+		})
+	}
+	if diff := cmp.Diff(ordered(events), ordered(got)); diff != "" {
+		t.Errorf("events (-recorded +replayed):\n%s", diff)
 	}
 }

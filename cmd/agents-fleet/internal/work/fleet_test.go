@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/archive"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/attach"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/server"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/work"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/host/hosttest"
 	"github.com/agents-exe/agents/pkg/session"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -242,3 +244,136 @@ var logging = func() slog.Handler {
 	}
 	return slog.DiscardHandler
 }()
+
+func TestTheFleetPassesTheSuite(t *testing.T) {
+	hosttest.Test(t, hosttest.Edge{Name: "fleet", Open: func(t *testing.T, files map[string]string) hosttest.Client {
+		f := newFleet(t, files)
+		dir := hosttest.Write(t, files)
+		f.worker(func(o *work.Options) { o.Load.Keys = hosttest.Load(t, dir).Keys })
+		return &holder{f}
+	}})
+}
+
+// A holder submits runs and follows them.
+type holder struct{ f *fleet }
+
+func (*holder) Leave() {}
+
+func (c *holder) Ask(ctx context.Context, q hosttest.Request) hosttest.Reply {
+	run := c.f.submit(q.Prompt, func(s *agent.Start, _ *flow.Input) {
+		person := q.Approve != nil
+		s.Media, s.Context, s.OutputSchema, s.Person = q.Media, q.Context, q.Schema, &person
+	})
+	// The holder's own calls outlive ctx, whose end only cancels the run.
+	life, end := context.WithCancel(context.Background())
+	defer end()
+	a := &attach.Run{Client: c.f.client, Store: c.f.store, ID: run.GetID()}
+	check := func(err error) {
+		if err != nil {
+			c.f.t.Error(err)
+		}
+	}
+	defer context.AfterFunc(ctx, func() { _ = a.Cancel(life) })()
+	var all []byte
+	r := hosttest.Follow(q, func(yield func(agent.Event, error) bool) {
+		for e, err := range a.Events(life, 0) {
+			if text, _ := json.Marshal(e); err == nil { // it was JSON
+				all = append(all, text...)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}, func(id string, answer json.RawMessage) { check(a.Reply(life, id, answer)) }, func(d agent.Directive) { check(a.Stop(life, d.Session, d.Reason)) })
+	_ = run.Get(life, nil) // the record has the outcome
+	r.All = string(all)
+	return r
+}
+
+// build is the build to which a run belongs.
+func (f *fleet) build(run client.WorkflowRun) string {
+	f.t.Helper()
+	about, err := f.client.DescribeWorkflowExecution(f.t.Context(), run.GetID(), "")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return about.WorkflowExecutionInfo.GetVersioningInfo().GetDeploymentVersion().GetBuildId()
+}
+
+// current waits until new runs begin with a build.
+func (f *fleet) current(build string) {
+	f.t.Helper()
+	for range 300 {
+		about, err := f.client.WorkerDeploymentClient().GetHandle(f.queue).Describe(f.t.Context(), client.WorkerDeploymentDescribeOptions{})
+		if v := about.Info.RoutingConfig.CurrentVersion; err == nil && v != nil && v.BuildID == build {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	f.t.Fatalf("build %s is not the current one", build)
+}
+
+// A run finishes with the build that began it. New runs begin with the newest one, even if
+// a worker of an older one starts again.
+func TestARunFinishesWithItsBuild(t *testing.T) {
+	f := newFleet(t, waiting)
+	of := func(build string) func(*work.Options) {
+		return func(o *work.Options) { o.Deployment, o.BuildID = f.queue, build }
+	}
+	stop := f.worker(of("one"))
+	f.current("one")
+	first := f.submit("go")
+	f.wait(first.GetID(), "the call", callStarted)
+	f.worker(of("two"))
+	f.current("two")
+	stop()
+	f.worker(of("one"))
+	second := f.submit("go")
+	if err := os.WriteFile(f.log+".go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for run, want := range map[client.WorkflowRun]string{first: "one", second: "two"} {
+		if out := f.result(run); out.Status != string(agent.StatusOK) || f.build(run) != want {
+			t.Errorf("status %s, build %s, want %s\n%s", out.Status, f.build(run), want, f.shown(run.GetID()))
+		}
+	}
+}
+
+// sharing is an agent whose tools share files: the first call writes one, the second one
+// waits, the third one, of a sub-agent, reads the file.
+var sharing = map[string]string{
+	"agent.json": agentFile("root", `,"toolDirectory":"tools"`),
+	"root.script.json": `{"rules":[
+		{"when":{"turn":1},"answer":{"calls":[{"tool":"bash_note","args":{"text":"write"}}]}},
+		{"when":{"turn":2},"answer":{"calls":[{"tool":"bash_note","args":{"text":"wait"}}]}},
+		{"when":{"turn":3},"answer":{"calls":[{"tool":"expert_reader","args":{"prompt":"r"}}]}},
+		{"when":{"role":"tool"},"answer":{"text":"it read ${lastMessage}"}}]}`,
+	"tools/note": toolFile("note", "once", `case $3 in
+write) echo precious >state ;;
+wait) echo $$ >>"$FLEET_LOG"; while [ ! -e "$FLEET_LOG.go" ]; do sleep 0.05; done ;;
+read) cat state ;;
+esac`),
+	"tools/reader.json":        agentFile("reader", `,"toolDirectory":"readers"`),
+	"tools/reader.script.json": `{"rules":[{"when":{"role":"user"},"answer":{"calls":[{"tool":"bash_note","args":{"text":"read"}}]}},{"when":{"role":"tool"},"answer":{"text":"${lastMessage}"}}]}`,
+}
+
+func TestAWorkspaceMovesToAnotherHost(t *testing.T) {
+	files := sharing
+	files["tools/readers/note"] = files["tools/note"]
+	f := newFleet(t, files)
+	stop := f.worker()
+	run := f.submit("go", func(_ *agent.Start, in *flow.Input) {
+		spec, err := archive.Spec(t.Context(), f.store, "run", archive.Empty)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Options.Workspace, in.Options.TakeOver = spec, time.Second
+	})
+	f.wait(run.GetID(), "the second call", func(e agent.Event) bool { return callStarted(e) && e.Turn == 2 })
+	f.pid()
+	f.worker(func(o *work.Options) { o.Dir = t.TempDir() }) // it has never seen the workspace
+	stop()
+	if out, text := f.result(run), f.shown(run.GetID()); out.Status != string(agent.StatusOK) || !strings.Contains(text, "it read precious") {
+		t.Errorf("status %s\n%s", out.Status, text)
+	}
+}
