@@ -20,9 +20,7 @@ type printer struct {
 }
 
 func (p *printer) refuse(why string) {
-	if p.why == "" {
-		p.why = why
-	}
+	p.why = cmp.Or(p.why, why)
 }
 
 func (p *printer) file(f *syntax.File) {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -174,9 +175,7 @@ func (r *Rule) compile(at Place) (pointer string, err error) {
 		return "/command", errors.New("it is empty; want the first words of a command")
 	}
 	any := func(pattern string) glob.Pattern {
-		if pattern == "" {
-			pattern = "**"
-		}
+		pattern = cmp.Or(pattern, "**")
 		return glob.New(pattern)
 	}
 	r.tool, r.agent, r.path = any(r.Tool), any(r.Agent), any(r.Path)

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,9 +63,7 @@ func (l *Ladder) String() string {
 	var lines []string
 	for _, r := range rungs {
 		why := l.why[r]
-		if why == "" {
-			why = "works"
-		}
+		why = cmp.Or(why, "works")
 		lines = append(lines, fmt.Sprintf("%s: %s", r, why))
 	}
 	return strings.Join(lines, "\n")

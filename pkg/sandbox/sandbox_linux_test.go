@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"path/filepath"
 	"sync"
@@ -149,9 +150,7 @@ func TestLadderOfThisMachine(t *testing.T) {
 		b := box(t, l, all)
 		for _, e := range b.enforcedBy(rung) {
 			by := e.By
-			if by == "" {
-				by = "nothing"
-			}
+			by = cmp.Or(by, "nothing")
 			t.Logf("%-10s  %-11s  by %s", rung, e.What, by)
 		}
 	}

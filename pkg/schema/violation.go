@@ -35,9 +35,7 @@ type Violation struct {
 // String is "/count [minimum]: got -1, want at least 0".
 func (v Violation) String() string {
 	place := v.Pointer
-	if place == "" {
-		place = "the whole"
-	}
+	place = cmp.Or(place, "the whole")
 	return fmt.Sprintf("%s [%s]: %s", place, v.Rule, v.Message)
 }
 

@@ -2,6 +2,7 @@ package mcpserver_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -68,9 +69,7 @@ type sent struct {
 // do sends a request as a client of 2025-11-25 does. It may be called in any goroutine.
 func (w *site) do(ctx context.Context, q sent) *http.Response {
 	w.t.Helper()
-	if q.method == "" {
-		q.method = http.MethodPost
-	}
+	q.method = cmp.Or(q.method, http.MethodPost)
 	url := w.url
 	if q.path != "" {
 		url = strings.TrimSuffix(url, mcpserver.Path) + q.path
@@ -790,9 +789,7 @@ func TestHTTPLibraryClient(t *testing.T) {
 				t.Errorf("CallTool = %+v, %v", result, err)
 			}
 			want := version
-			if want == "" {
-				want = mcp.LATEST_PROTOCOL_VERSION
-			}
+			want = cmp.Or(want, mcp.LATEST_PROTOCOL_VERSION)
 			if c.ProtocolVersion() != want {
 				t.Errorf("spoken: %s, want %s", c.ProtocolVersion(), want)
 			}

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -72,9 +73,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	name := strings.TrimPrefix(r.URL.Path, "/")
-	if name == "" {
-		name = "page.html"
-	}
+	name = cmp.Or(name, "page.html")
 	if r.Method != http.MethodGet || path.Base(name) != name || name == "page.html" && r.URL.Path != "/" {
 		return false
 	}

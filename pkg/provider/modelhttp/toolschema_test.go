@@ -1,6 +1,7 @@
 package modelhttp_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -66,9 +67,7 @@ func TestSchemasOfToolsAreFitted(t *testing.T) {
 			continue
 		}
 		want := tt.want
-		if want == "" {
-			want = tt.schema
-		}
+		want = cmp.Or(want, tt.schema)
 		if string(got.Schema) != want || (tt.want == "") != (changed == nil) && tt.name != "no properties" {
 			t.Errorf("%s: %s, changed %q\nwant %s", tt.name, got.Schema, changed, want)
 		}

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -57,9 +58,7 @@ func (c *calls) add(p callDelta) error {
 		target = &call{}
 		c.list = append(c.list, target)
 	}
-	if target.id == "" {
-		target.id = p.id
-	}
+	target.id = cmp.Or(target.id, p.id)
 	if c.byID == nil {
 		c.byID, c.byIndex = map[string]*call{}, map[int]*call{}
 	}

@@ -267,9 +267,7 @@ func toolCalls(script string, at [][]int) []agent.ToolCall {
 			end = at[i+1][0]
 		}
 		args := strings.TrimSpace(script[m[1]:end])
-		if args == "" {
-			args = "{}"
-		}
+		args = cmp.Or(args, "{}")
 		if fixed, n, err := loosejson.Read(args); err == nil && strings.TrimSpace(args[n:]) == "" {
 			args = string(fixed)
 		}

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -22,9 +23,7 @@ func ToAgentsExe(w io.Writer, events iter.Seq2[agent.Event, error]) error {
 	id := ""
 	withID := func(yield func(agent.Event, error) bool) {
 		for e, err := range events {
-			if id == "" {
-				id = e.Session
-			}
+			id = cmp.Or(id, e.Session)
 			if !yield(e, err) {
 				return
 			}

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"iter"
 	"strings"
 	"time"
@@ -191,9 +192,7 @@ func (t *Trail) call(e *agent.Event) *Audited {
 		i = len(t.Calls)
 		t.calls[e.Key] = i
 		by := t.agents[e.Session]
-		if by == "" {
-			by = e.Agent
-		}
+		by = cmp.Or(by, e.Agent)
 		t.Calls = append(t.Calls, Audited{By: by, Turn: e.Turn, Tool: e.Tool, Key: e.Key, Prompt: len(t.Prompts), Decisions: []Decided{}, Outcome: "open"})
 	}
 	return &t.Calls[i]

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -105,9 +106,7 @@ func groups(events iter.Seq2[agent.Event, error]) iter.Seq2[*group, error] {
 			if !e.Kind.Lasting() {
 				continue
 			}
-			if root == "" {
-				root = e.Session
-			}
+			root = cmp.Or(root, e.Session)
 			if e.Session == root {
 				if answered && leads(e.Kind) {
 					if !yield(&group{root, kept}, nil) {

@@ -153,23 +153,8 @@ func kindOf(raw json.RawMessage) string {
 
 // fits reports whether a JSON value is of a type of JSON Schema.
 func fits(backing string, raw json.RawMessage) bool {
-	if len(raw) == 0 {
-		return false
-	}
-	switch raw[0] {
-	case '"':
-		return backing == "string"
-	case '{':
-		return backing == "object"
-	case '[':
-		return backing == "array"
-	case 't', 'f':
-		return backing == "boolean"
-	case 'n':
-		return false
-	default:
-		return backing == "number" || backing == "integer" && isInteger(raw)
-	}
+	_, kind, known := strings.Cut(kindOf(raw), " ") // not of null and of nothing
+	return known && backing == kind || backing == "integer" && kind == "number" && isInteger(raw)
 }
 
 // isInteger reports whether a JSON number has no fraction: 1, 1.0 and 1e2.

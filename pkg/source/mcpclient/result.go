@@ -2,6 +2,7 @@ package mcpclient
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -182,9 +183,7 @@ func media(data, mime, name string) agent.Part {
 	if err != nil {
 		return agent.Text(fmt.Sprintf("[%s of %d bytes that is not valid base64]", mime, len(data)))
 	}
-	if mime == "" {
-		mime = "application/octet-stream"
-	}
+	mime = cmp.Or(mime, "application/octet-stream")
 	return agent.Part{Kind: agent.PartMedia, MIME: mime, Data: decoded, Name: name}
 }
 

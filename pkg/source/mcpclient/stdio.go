@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -102,9 +103,7 @@ func (s *stdio) message(l jsonrpc.Line) {
 func (s *stdio) drop(line string) {
 	line = clip(line, maxLogLine)
 	s.mu.Lock()
-	if s.dropped == "" {
-		s.dropped = line
-	}
+	s.dropped = cmp.Or(s.dropped, line)
 	s.mu.Unlock()
 	s.conn.opts.log("stdout: " + line)
 }

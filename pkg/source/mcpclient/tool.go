@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -137,9 +138,7 @@ func (t *Tool) try(ctx context.Context, timer *callTimer, inv *agent.Invocation,
 func (t *Tool) result(inv *agent.Invocation, raw json.RawMessage) (agent.Result, error) {
 	parts, err := t.parts(raw)
 	key := inv.Key
-	if key == "" {
-		key = "call"
-	}
+	key = cmp.Or(key, "call")
 	return agent.Result{Parts: limit(parts, t.set.opts.Redact, t.set.opts.SpoolDir, strings.ReplaceAll(key, "/", "_"))}, err
 }
 

@@ -1,6 +1,7 @@
 package treetest
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -34,9 +35,7 @@ func Find(patterns []string) ([]string, error) {
 
 func find(pattern string) ([]string, error) {
 	if dir, all := strings.CutSuffix(filepath.ToSlash(pattern), "..."); all && (dir == "" || strings.HasSuffix(dir, "/")) {
-		if dir == "" {
-			dir = "."
-		}
+		dir = cmp.Or(dir, ".")
 		return below(filepath.Clean(dir))
 	}
 	info, err := os.Stat(pattern)

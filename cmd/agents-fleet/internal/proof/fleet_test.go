@@ -3,6 +3,7 @@ package proof
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -232,9 +233,7 @@ func (f *fleet) write(dir string, a agentDef) {
 		f.Fatal(err)
 	}
 	then := a.Then
-	if then == "" {
-		then = "echo noted"
-	}
+	then = cmp.Or(then, "echo noted")
 	f.file(filepath.Join(tools, "note"), "#!/bin/sh\ncase $1 in\ndescribe)\n\techo '{\"slug\": \"note\", \"description\": \"notes its call\", \"args\": []}'\n\t;;\nrun)\n\techo \"$AGENTS_CALL_ID\" >>'"+f.noted()+"'\n\t"+then+"\n\t;;\nesac\n", 0o755)
 	for _, b := range a.Below {
 		sub := filepath.Join(tools, b.Slug)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -104,9 +105,7 @@ func namedResource(dir string, r ownResource) mcpserver.Collection {
 	prefix, rest, _ := strings.Cut(r.URI, "{")
 	variable, suffix, _ := strings.Cut(rest, "}")
 	c := mcpserver.Collection{Prefix: prefix, Suffix: suffix, Variable: variable, Name: r.Name, Description: r.Description, MIMEType: r.MIMEType}
-	if c.Name == "" {
-		c.Name = r.Path
-	}
+	c.Name = cmp.Or(c.Name, r.Path)
 	c.Read = func(_ context.Context, name string) (string, error) {
 		if variable != "" && (name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, `/\`)) {
 			return "", fs.ErrNotExist

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,9 +28,7 @@ func Imported(p *program.Env, events Events) Events {
 					err = fmt.Errorf("the file contains several sessions: %s and %s", root, e.Session)
 				}
 			}
-			if root == "" {
-				root = e.Session
-			}
+			root = cmp.Or(root, e.Session)
 			if p.Global.Agent != "" && e.Agent == transcript.ImportedAgent {
 				e.Agent = p.Global.Agent
 			}

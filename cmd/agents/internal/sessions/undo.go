@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -59,9 +60,7 @@ func LastPrompt(events Events) (*Prompt, error) {
 			return nil, err
 		}
 		n++
-		if root == "" {
-			root = e.Session
-		}
+		root = cmp.Or(root, e.Session)
 		switch {
 		case e.Kind == agent.EventSetup:
 			for _, spec := range e.Specs {
