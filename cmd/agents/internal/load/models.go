@@ -3,6 +3,7 @@ package load
 import (
 	"strings"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/urfave/cli/v3"
 )
@@ -13,7 +14,7 @@ type Models map[string]agentfile.ModelChoice
 // Flags are --model, --model-url and --flavor.
 func (m *Models) Flags() []cli.Flag {
 	flag := func(name, usage string, set func(*agentfile.ModelChoice, string)) cli.Flag {
-		return &cli.GenericFlag{Name: name, Category: "model", Usage: usage, Value: &modelFlag{m, set}}
+		return &cli.GenericFlag{Name: name, Category: "model", Usage: usage, Value: &program.Repeatable{Add: func(value string) error { m.choose(value, set); return nil }}}
 	}
 	return []cli.Flag{
 		flag("model", "use the model `NAME` in the whole tree, or as SLUG=NAME in one agent; repeatable", func(c *agentfile.ModelChoice, v string) { c.Name = v }),
@@ -31,24 +32,15 @@ func nameFlags(problems []agentfile.Problem) {
 	}
 }
 
-type modelFlag struct {
-	models *Models
-	set    func(*agentfile.ModelChoice, string)
-}
-
-func (f *modelFlag) Set(value string) error {
+func (m *Models) choose(value string, set func(*agentfile.ModelChoice, string)) {
 	slug, rest, ok := strings.Cut(value, "=")
 	if !ok || strings.ContainsAny(slug, ":/?. ") { // not a slug: a URL, or a part of a name
 		slug, rest = "", value
 	}
-	if *f.models == nil {
-		*f.models = Models{}
+	if *m == nil {
+		*m = Models{}
 	}
-	choice := (*f.models)[slug]
-	f.set(&choice, rest)
-	(*f.models)[slug] = choice
-	return nil
+	choice := (*m)[slug]
+	set(&choice, rest)
+	(*m)[slug] = choice
 }
-
-func (f *modelFlag) String() string { return "" }
-func (f *modelFlag) Get() any       { return *f.models }

@@ -33,7 +33,14 @@ func (r *Rights) CallFlags() []cli.Flag {
 // Flags are --allow, --deny, --ask and --approval.
 func (r *Rights) Flags() []cli.Flag {
 	rule := func(name, usage string, verdict agent.Decision) cli.Flag {
-		return &cli.GenericFlag{Name: name, Category: "rights", Usage: usage + " `RULE`: a glob for tool names, or a rule in JSON; repeatable", Value: &rulesFlag{r, name, verdict}}
+		add := func(text string) error { // it is parsed later, when the working directory is known
+			if strings.TrimSpace(text) == "" {
+				return errors.New("want a glob for tool names or a rule in JSON")
+			}
+			r.rules = append(r.rules, ruleFlag{text, name, verdict})
+			return nil
+		}
+		return &cli.GenericFlag{Name: name, Category: "rights", Usage: usage + " `RULE`: a glob for tool names, or a rule in JSON; repeatable", Value: &program.Repeatable{Add: add}}
 	}
 	return []cli.Flag{
 		rule("allow", "allow calls that match", agent.Allow),
@@ -48,25 +55,6 @@ type ruleFlag struct {
 	name    string
 	verdict agent.Decision
 }
-
-type rulesFlag struct {
-	rights  *Rights
-	name    string
-	verdict agent.Decision
-}
-
-// Set adds a rule. It is parsed later, when the working directory is known.
-func (f *rulesFlag) Set(text string) error {
-	if strings.TrimSpace(text) == "" {
-		return errors.New("want a glob for tool names or a rule in JSON")
-	}
-	f.rights.rules = append(f.rights.rules, ruleFlag{text, f.name, f.verdict})
-	return nil
-}
-
-func (f *rulesFlag) String() string { return "" }
-
-func (f *rulesFlag) Get() any { return nil }
 
 func (f ruleFlag) parse(at policy.Place) (*policy.Rule, error) {
 	at.Source = "--" + f.name + " " + f.text

@@ -120,3 +120,11 @@ var ModelServers = []LocalServer{
 }
 
 const probeTime = 700 * time.Millisecond
+
+// A Repeatable is the cli.Value of a flag that may be given several times: Add gets each value, in
+// the order of the arguments.
+type Repeatable struct{ Add func(value string) error }
+
+func (r *Repeatable) Set(value string) error { return r.Add(value) }
+func (r *Repeatable) String() string         { return "" }
+func (r *Repeatable) Get() any               { return nil }

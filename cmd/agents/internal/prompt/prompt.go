@@ -41,27 +41,15 @@ type promptItem struct {
 // several flags share.
 type Script []promptItem
 
-// promptFlag is a flag that adds items of one kind. Set is called in the order
-// of the arguments.
-type promptFlag struct {
-	kind   string
-	script *Script
-}
-
-func (f *promptFlag) Set(s string) error {
-	*f.script = append(*f.script, promptItem{kind: f.kind, text: s})
-	return nil
-}
-
-func (f *promptFlag) String() string { return "" }
-
-func (f *promptFlag) Get() any { return *f.script }
-
 // Flags are the flags of the prompt script. dir is the value of
 // --session-dir, nil if there is no such flag.
 func (s *Script) Flags(p *program.Env, dir *string) []cli.Flag {
 	flag := func(name, alias, usage string) cli.Flag {
-		f := &cli.GenericFlag{Name: name, Category: "prompt (in the order given)", Usage: usage, Value: &promptFlag{name, s}}
+		add := func(text string) error {
+			*s = append(*s, promptItem{kind: name, text: text})
+			return nil
+		}
+		f := &cli.GenericFlag{Name: name, Category: "prompt (in the order given)", Usage: usage, Value: &program.Repeatable{Add: add}}
 		if alias != "" {
 			f.Aliases = []string{alias}
 		}
@@ -73,7 +61,7 @@ func (s *Script) Flags(p *program.Env, dir *string) []cli.Flag {
 		flag("shell", "", "add what sh -c `CMD` prints; a failing command ends everything"),
 		flag("sep4", "s", "add `STR` four times"),
 		flag("sep40", "S", "add `STR` forty times"),
-		(&contextValue{s, p, dir}).flag(),
+		s.contextFlag(p, dir),
 	}
 }
 

@@ -21,38 +21,28 @@ type contextItem struct {
 	size, name string
 }
 
-// contextValue is the flag. Its value is SIZE:ID.
-type contextValue struct {
-	script *Script
-	p      *program.Env
-	dir    *string // --session-dir, nil where there is no such flag
-}
-
-func (v *contextValue) Set(value string) error {
-	size, name, ok := strings.Cut(value, ":")
-	if !slices.Contains(transcript.Sizes, size) {
-		return errors.New("want a size and a session; the size must be one of " + strings.Join(transcript.Sizes, ", "))
-	}
-	if !ok || name == "" {
-		return errors.New("the session's id is missing behind the size")
-	}
-	*v.script = append(*v.script, promptItem{kind: contextFlag, text: value, context: func() (string, error) {
-		item := &contextItem{sessions: &sessions.Store{Env: v.p}, size: size, name: name}
-		if v.dir != nil {
-			item.sessions.Dir = *v.dir
+// contextFlag is the flag. Its value is SIZE:ID. dir is --session-dir, nil where there is no such
+// flag.
+func (s *Script) contextFlag(p *program.Env, dir *string) cli.Flag {
+	add := func(value string) error {
+		size, name, ok := strings.Cut(value, ":")
+		if !slices.Contains(transcript.Sizes, size) {
+			return errors.New("want a size and a session; the size must be one of " + strings.Join(transcript.Sizes, ", "))
 		}
-		return item.render()
-	}})
-	return nil
-}
-
-func (v *contextValue) String() string { return "" }
-
-func (v *contextValue) Get() any { return *v.script }
-
-func (v *contextValue) flag() cli.Flag {
+		if !ok || name == "" {
+			return errors.New("the session's id is missing behind the size")
+		}
+		*s = append(*s, promptItem{kind: contextFlag, text: value, context: func() (string, error) {
+			item := &contextItem{sessions: &sessions.Store{Env: p}, size: size, name: name}
+			if dir != nil {
+				item.sessions.Dir = *dir
+			}
+			return item.render()
+		}})
+		return nil
+	}
 	return &cli.GenericFlag{
-		Name: contextFlag, Category: "prompt (in the order given)", Value: v,
+		Name: contextFlag, Category: "prompt (in the order given)", Value: &program.Repeatable{Add: add},
 		Usage: "add an earlier session, `SIZE ID`: xs (prompts and answers), s (thinking, names of tools), m (statistics), l (beginnings of arguments and results) or xl (all of it, with sub-agents)",
 	}
 }
