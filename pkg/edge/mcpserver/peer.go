@@ -48,13 +48,10 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request, token string) {
 		refuse(w, http.StatusNotAcceptable, "the client has to accept "+kindJSON+" and "+kindEvents)
 		return
 	}
-	select {
-	case e.open <- struct{}{}:
-		defer func() { <-e.open }()
-	default:
-		overloaded(w, "too many requests are open")
+	if !enter(w, e.open, "requests") {
 		return
 	}
+	defer func() { <-e.open }()
 	body, release, status, why := e.body(w, r, token)
 	defer release()
 	if status == http.StatusServiceUnavailable {
@@ -127,6 +124,17 @@ func (e *endpoint) releaseLarge(token string) {
 	e.large[token]--
 }
 
+// enter takes one of the places, or refuses the request.
+func enter(w http.ResponseWriter, places chan struct{}, of string) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	default:
+		overloaded(w, "too many "+of+" are open")
+		return false
+	}
+}
+
 func (e *endpoint) message(w http.ResponseWriter, r *http.Request, m *message, token string) {
 	version := r.Header.Get(mcp.HeaderProtocolVersion)
 	m.modern = m.modern || mcp.IsModernProtocol(version)
@@ -169,13 +177,10 @@ func (e *endpoint) single(w http.ResponseWriter, r *http.Request, m *message, to
 	}
 	defer c.disconnect()
 	if m.listens() {
-		select {
-		case e.streams <- struct{}{}:
-			defer func() { <-e.streams }()
-		default:
-			overloaded(w, "too many streams are open")
+		if !enter(w, e.streams, "streams") {
 			return
 		}
+		defer func() { <-e.streams }()
 	}
 	e.run(w, r, c, m)
 }
@@ -435,13 +440,10 @@ func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, token string) 
 		refuse(w, http.StatusNotAcceptable, "the client has to accept "+kindEvents)
 		return
 	}
-	select {
-	case e.streams <- struct{}{}:
-		defer func() { <-e.streams }()
-	default:
-		overloaded(w, "too many streams are open")
+	if !enter(w, e.streams, "streams") {
 		return
 	}
+	defer func() { <-e.streams }()
 	c := e.session(w, r, token)
 	if c == nil {
 		return

@@ -3,6 +3,7 @@ package anthropic
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -131,11 +132,7 @@ func outputSchema(m model, req *agent.Request) []byte {
 func enforceable(schema any) bool {
 	switch v := schema.(type) {
 	case []any:
-		for _, item := range v {
-			if !enforceable(item) {
-				return false
-			}
-		}
+		return !slices.ContainsFunc(v, func(item any) bool { return !enforceable(item) })
 	case map[string]any:
 		for name, value := range v {
 			switch name {

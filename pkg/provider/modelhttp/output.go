@@ -35,11 +35,7 @@ func OutputSchema(req *agent.Request) (compact []byte, isStrict bool) {
 func strict(v any) bool {
 	switch v := v.(type) {
 	case []any:
-		for _, item := range v {
-			if !strict(item) {
-				return false
-			}
-		}
+		return !slices.ContainsFunc(v, func(item any) bool { return !strict(item) })
 	case map[string]any:
 		properties, isObject := v["properties"].(map[string]any)
 		required, _ := v["required"].([]any)

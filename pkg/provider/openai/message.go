@@ -208,14 +208,9 @@ func (e *encoder) textPart(text string) {
 func (e *encoder) media(p agent.Part) {
 	kind, family, subtype := modelhttp.MediaType(p)
 	switch {
-	case family == "image":
-		e.OpenType("image_url")
-		e.Object("image_url")
-		e.DataURL("url", kind, p.Data)
-		e.Close("}}")
-	case family == "video" && e.f.videoURL:
-		e.OpenType("video_url")
-		e.Object("video_url")
+	case family == "image", family == "video" && e.f.videoURL:
+		e.OpenType(family + "_url")
+		e.Object(family + "_url")
 		e.DataURL("url", kind, p.Data)
 		e.Close("}}")
 	case family == "audio":
@@ -255,18 +250,14 @@ func (e *encoder) callID(id string) string {
 	if e.f.maxID > 0 {
 		id = modelhttp.ShortID(id, e.f.maxID)
 	}
-	if !e.f.shortIDs || len(id) == 9 && strings.IndexFunc(id, notAlphanumeric) < 0 {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	if !e.f.shortIDs || len(id) == 9 && strings.Trim(id, digits) == "" {
 		return id
 	}
-	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	sum := sha256.Sum256([]byte(id))
 	short := make([]byte, 9)
 	for i := range short {
 		short[i] = digits[int(sum[i])%len(digits)]
 	}
 	return string(short)
-}
-
-func notAlphanumeric(r rune) bool {
-	return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
 }

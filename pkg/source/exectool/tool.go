@@ -2,6 +2,7 @@ package exectool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -280,10 +281,7 @@ func size(args []string) int {
 
 // spoolName is key as the beginning of a file name.
 func spoolName(key string) string {
-	if key == "" {
-		return "call"
-	}
-	return toolname.Join("", key)
+	return toolname.Join("", cmp.Or(key, "call"))
 }
 
 // callEnviron is env, which came from toolenv.Environ, with the variables of one call,

@@ -254,6 +254,15 @@ func (b *box) current(path, expected string) (content []byte, err error) {
 	return content, nil
 }
 
+// existing is current for a file that must exist.
+func (b *box) existing(a *arguments) ([]byte, error) {
+	content, err := b.current(a.Path, a.Expected)
+	if err == nil && content == nil {
+		err = fmt.Errorf("%s does not exist", a.Path)
+	}
+	return content, err
+}
+
 // A restored is the result of restore-file.
 type restored struct {
 	Path  string  `json:"path"`
@@ -286,12 +295,9 @@ type replaced struct {
 
 // replace is edit-text: a text that occurs exactly once becomes another.
 func (b *box) replace(a *arguments) (any, error) {
-	content, err := b.current(a.Path, a.Expected)
+	content, err := b.existing(a)
 	if err != nil {
 		return nil, err
-	}
-	if content == nil {
-		return nil, fmt.Errorf("%s does not exist", a.Path)
 	}
 	if strings.Contains(a.Old, "\n") && documentOf(content).end == "\r\n" { // as read-file-range shows the lines
 		a.Old, a.New = withEnds(a.Old), withEnds(a.New)

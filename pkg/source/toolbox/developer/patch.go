@@ -22,12 +22,9 @@ type patched struct {
 // patch applies a unified diff to a file: all of its hunks, each at the line that it
 // names and with exactly the lines that it expects there, or none.
 func (b *box) patch(a *arguments) (any, error) {
-	content, err := b.current(a.Path, a.Expected)
+	content, err := b.existing(a)
 	if err != nil {
 		return nil, err
-	}
-	if content == nil {
-		return nil, fmt.Errorf("%s does not exist", a.Path)
 	}
 	d := documentOf(content)
 	edits, changed, err := hunks(a.Patch, &d)
