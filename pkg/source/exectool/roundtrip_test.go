@@ -153,7 +153,7 @@ func TestRoundTripThroughRunner(t *testing.T) {
 	})
 	t.Run("ssh", func(t *testing.T) {
 		t.Parallel() // it waits more than it computes
-		roundTrip(t, &Runner{Command: append(runnertest.SSH(t), "env", fastExit), Shell: true}, 25)
+		roundTrip(t, &Runner{Command: append(runnertest.SSH(t), "env", fastExit), Shell: true}, 10)
 	})
 	t.Run("bwrap", func(t *testing.T) {
 		roundTrip(t, &Runner{Command: runnertest.Sandbox(t)}, 25)
