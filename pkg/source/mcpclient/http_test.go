@@ -218,11 +218,7 @@ func TestCancelOverHTTP(t *testing.T) {
 			r.server.Protocol = version
 			hang := r.tools(r.open())["hang"]
 			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan error, 1)
-			go func() {
-				_, err := hang.Call(ctx, invocation("{}"))
-				done <- err
-			}()
+			done := calling(hang, ctx, "{}")
 			<-started
 			cancel()
 			if err := <-done; fmt.Sprint(err) != "MCP server fake: context canceled" {

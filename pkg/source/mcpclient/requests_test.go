@@ -223,11 +223,7 @@ func TestQuestionEndsWithItsCall(t *testing.T) {
 	}
 	ask := r.tools(r.open())["ask"]
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		_, err := ask.Call(ctx, invocation(`{"method":"elicitation/create","params":{"message":"Name?","requestedSchema":{}}}`))
-		done <- err
-	}()
+	done := calling(ask, ctx, `{"method":"elicitation/create","params":{"message":"Name?","requestedSchema":{}}}`)
 	<-asked
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
@@ -249,11 +245,7 @@ func TestQuestionDuringClose(t *testing.T) {
 	}
 	set := r.open()
 	ask := r.tools(set)["ask"]
-	done := make(chan error, 1)
-	go func() {
-		_, err := ask.Call(context.WithoutCancel(t.Context()), invocation(`{"method":"elicitation/create","params":{"message":"Name?","requestedSchema":{}}}`))
-		done <- err
-	}()
+	done := calling(ask, context.WithoutCancel(t.Context()), `{"method":"elicitation/create","params":{"message":"Name?","requestedSchema":{}}}`)
 	<-asked
 	set.Close(t.Context())
 	if !over {

@@ -29,6 +29,16 @@ func contextEnded() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
+// calling calls a tool and sends the error.
+func calling(t agent.Tool, ctx context.Context, args string) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := t.Call(ctx, invocation(args))
+		done <- err
+	}()
+	return done
+}
+
 func TestConformance(t *testing.T) {
 	for _, mode := range []string{"legacy", "modern", "library"} {
 		t.Run(mode, func(t *testing.T) { agenttest.Toolset(t, newRig(t, mode).open()) })
@@ -205,11 +215,7 @@ func TestServerThatDiesDuringACall(t *testing.T) {
 	r := newRig(t, "legacy")
 	set := r.open()
 	tools := r.tools(set)
-	hang := make(chan error, 1)
-	go func() {
-		_, err := tools["hang"].Call(t.Context(), invocation("{}"))
-		hang <- err
-	}()
+	hang := calling(tools["hang"], t.Context(), "{}")
 	r.await("call hang", 1)
 	_, err := tools["die"].Call(t.Context(), invocation("{}"))
 	want := "MCP server fake: during this call, which is not repeated, the server ended (exit status 7); the last lines of its stderr:\n  panic: out of cheese"
@@ -284,11 +290,7 @@ func TestCancelledCallIsToldToTheServer(t *testing.T) {
 			set := r.open()
 			hang := r.tools(set)["hang"]
 			ctx, cancel := context.WithCancelCause(t.Context())
-			done := make(chan error, 1)
-			go func() {
-				_, err := hang.Call(ctx, invocation("{}"))
-				done <- err
-			}()
+			done := calling(hang, ctx, "{}")
 			r.await("call hang", 1)
 			cancel(errors.New("the person said stop"))
 			if err := <-done; err == nil || err.Error() != "MCP server fake: the person said stop" {
@@ -360,33 +362,20 @@ func TestNoiseOnStdout(t *testing.T) {
 	}
 }
 
-func TestHugeAnswerCostsItsCallAlone(t *testing.T) {
+func TestAnUnusableAnswerCostsItsCallAlone(t *testing.T) {
 	r := newRig(t, "legacy")
-	set := r.open()
-	tools := r.tools(set)
-	_, err := tools["huge"].Call(t.Context(), invocation("{}"))
-	want := "MCP server fake: the server's message cannot be used: it is longer than 1048576 bytes (-32099)"
-	if err == nil || err.Error() != want {
-		t.Errorf("Call: %v, want %s", err, want)
-	}
-	if _, err := tools["echo"].Call(t.Context(), invocation("{}")); err != nil {
-		t.Errorf("the next call: %v", err)
+	tools := r.tools(r.open())
+	for name, why := range map[string]string{"huge": "it is longer than 1048576 bytes", "deep": "parse error: invalid character '[' exceeded max depth"} {
+		_, err := tools[name].Call(t.Context(), invocation("{}"))
+		if want := "MCP server fake: the server's message cannot be used: " + why + " (-32099)"; err == nil || err.Error() != want {
+			t.Errorf("Call: %v, want %s", err, want)
+		}
+		if _, err := tools["echo"].Call(t.Context(), invocation("{}")); err != nil {
+			t.Errorf("the next call: %v", err)
+		}
 	}
 	if n := strings.Count(r.notes(), "start\n"); n != 1 {
 		t.Errorf("%d starts, want 1", n)
-	}
-}
-
-func TestUnusableAnswerCostsItsCallAlone(t *testing.T) {
-	r := newRig(t, "legacy")
-	tools := r.tools(r.open())
-	_, err := tools["deep"].Call(t.Context(), invocation("{}"))
-	want := "MCP server fake: the server's message cannot be used: parse error: invalid character '[' exceeded max depth (-32099)"
-	if err == nil || err.Error() != want {
-		t.Errorf("Call: %v, want %s", err, want)
-	}
-	if _, err := tools["echo"].Call(t.Context(), invocation("{}")); err != nil {
-		t.Errorf("the next call: %v", err)
 	}
 }
 
@@ -435,11 +424,7 @@ func TestNothingSurvivesClose(t *testing.T) {
 	}
 	pid, _ := strconv.Atoi(m[1])
 	pids = append(pids, pid)
-	done := make(chan error, 1)
-	go func() {
-		_, err := tools["hang"].Call(t.Context(), invocation("{}"))
-		done <- err
-	}()
+	done := calling(tools["hang"], t.Context(), "{}")
 	r.await("call hang", 1)
 	closing, hurry := context.WithCancel(t.Context())
 	go func() {
