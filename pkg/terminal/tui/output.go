@@ -74,6 +74,9 @@ func (t *terminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// WriteString is Write: that of the file would pass by it.
+func (t *terminal) WriteString(s string) (int, error) { return t.Write([]byte(s)) }
+
 // settleTime is how long the size of a window rests before the live region is drawn for it. The
 // terminal may be narrower already than it says: tmux says so up to 250 ms later.
 const settleTime = 300 * time.Millisecond
