@@ -22,6 +22,7 @@ type list struct {
 	search func(words string) tea.Cmd // instead of the filter
 	note   string                     // while there are no items
 	choose func(i item) tea.Cmd
+	back   screen // is shown when the list is closed
 }
 
 type item struct {
@@ -47,7 +48,7 @@ func (l *list) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	keys, shown := m.o.Keys, l.shown()
 	switch {
 	case keys.is(k, "close"), keys.is(k, "sessions") && l.search != nil:
-		m.show(nil)
+		m.show(l.back)
 	case keys.is(k, "above"):
 		l.at = max(l.at-1, 0)
 	case keys.is(k, "below"):
@@ -116,6 +117,9 @@ func (l *list) view(m *model) ([]string, *tea.Cursor) {
 
 func (m *model) newHelp() *list {
 	l := &list{title: "keys"}
+	if tree, ok := m.screen.(*inspector); ok {
+		l.back = tree
+	}
 	below := false
 	for _, a := range actions {
 		if a.where == inTree && !below {
