@@ -20,8 +20,8 @@ func TestALongConversationIsOpenedAtItsEnd(t *testing.T) {
 	}
 	s.Press("C-t")
 	s.Await(`^── to helper`)
-	s.Press(strings.Split(strings.Repeat("PageUp ", 400)+"PageUp", " ")...)
-	s.Await(`message 1\d of 40`) // which is not among the recent events
+	s.Press(strings.Split(strings.Repeat("PageUp ", 900)+"PageUp", " ")...)
+	s.Await(`^> message 1 of 40`) // which is not among the recent events
 	s.Press("Escape")
 	s.Await(`^\? keys`)
 	s.Press("C-d")
