@@ -7,6 +7,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
+	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/session/transcript"
 	"github.com/urfave/cli/v3"
 )
@@ -15,13 +16,21 @@ var exportFormats = []string{"json", "markdown", "html", "openai", "agents-exe",
 
 func sessionExportCommand(p *program.Env) *cli.Command {
 	var format string
+	var recent bool
 	return &cli.Command{
 		ArgsUsage: "ID",
-		Flags:     []cli.Flag{&cli.StringFlag{Name: "format", Value: "json", Usage: "`FORM`: json (a line for each event), markdown, html (a single page), openai (a chat completions request), agents-exe (its session file) or atif (a trajectory of Harbor)", Destination: &format, Validator: command.OneOf(exportFormats...)}},
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "format", Value: "json", Usage: "`FORM`: json (a line for each event), markdown, html (a single page), openai (a chat completions request), agents-exe (its session file) or atif (a trajectory of Harbor)", Destination: &format, Validator: command.OneOf(exportFormats...)},
+			&cli.BoolFlag{Name: "recent", Usage: "print only the last events, about 256 KiB, and check nothing: fast for a session of any length", Destination: &recent},
+		},
 		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
-			events, err := sessions.Of(p, c).Open(name)
+			path, err := sessions.Of(p, c).Find(name)
 			if err != nil {
 				return err
+			}
+			events := sessions.EventsOf(path)
+			if recent && !sessions.Foreign(path) {
+				events = session.Recent(path)
 			}
 			return export(p, events, format)
 		}),

@@ -269,15 +269,26 @@ func (b *blocks) top() *container {
 	return &b.containers[len(b.containers)-1]
 }
 
-// verbatim writes a line of code, indented.
+// verbatim writes a line of code, indented. One that is too long continues between words on lines
+// that are indented further than it begins.
 func (b *blocks) verbatim(text string) {
 	const indent = "  "
 	if isBlank(text) {
 		b.write("")
 		return
 	}
-	for _, l := range wrap(cells(expandAll(text), 0, ""), max(b.room()-len(indent), 1), false) {
-		b.write(indent + b.render(l))
+	text = expandAll(text)
+	room := max(b.room()-len(indent), 1)
+	blanks := min(indentOf(text), room/2)
+	before, width := indent+text[:blanks], room-blanks
+	if termtext.Width(text[blanks:]) > width {
+		width -= len(indent)
+	}
+	for i, l := range wrap(cells(text[blanks:], 0, ""), max(width, 1), true) {
+		if i == 1 {
+			before += indent
+		}
+		b.write(before + b.render(l))
 	}
 }
 

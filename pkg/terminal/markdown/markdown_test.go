@@ -261,3 +261,19 @@ func TestALongOpenBlockIsRenderedSeldom(t *testing.T) {
 		}
 	}
 }
+
+// A line of code that is too long continues between words, further to the right, and one that
+// fits stays as it is.
+func TestCodeIsNotBrokenInWords(t *testing.T) {
+	const code = "```go\nfunc f() {\n\tif err := open(name,  os.O_RDONLY); err != nil {\n\tshort(a,  b)\nalongwordthatdoesnotfitalineofthirtycells\n}\n```\n"
+	want := "  func f() {\n      if err := open(name,\n        os.O_RDONLY); err !=\n        nil {\n      short(a,  b)\n  alongwordthatdoesnotfitali\n    neofthirtycells\n  }\n"
+	got := Render(code, Format{Width: 30})
+	if got != want {
+		t.Errorf("the code is\n%swant\n%s", got, want)
+	}
+	for line := range strings.Lines(got) {
+		if n := termtext.Width(strings.TrimSuffix(line, "\n")); n > 30 {
+			t.Errorf("%q has %d cells", line, n)
+		}
+	}
+}

@@ -408,7 +408,9 @@ func (m *model) copy(t *talk, name string) tea.Cmd {
 			msg.said = "  a copy: session " + msg.ID + "; " + was + " stays as it is"
 		}
 		if msg.ID != "" {
-			msg.events, msg.err = events(m.ctx, m.o, msg.ID)
+			var list []agent.Event
+			list, msg.err = events(m.ctx, m.o, msg.ID)
+			msg.tree = treeOf(list)
 		}
 		return msg
 	}
@@ -417,10 +419,7 @@ func (m *model) copy(t *talk, name string) tea.Cmd {
 // reopened makes the copy of its session the session of a conversation.
 func (m *model) reopened(msg openMsg) {
 	t := msg.in
-	t.session, t.tree, t.printed = msg.ID, &view.Tree{}, 0
-	for _, e := range msg.events {
-		t.tree.Apply(e)
-	}
+	t.session, t.tree, t.printed = msg.ID, cmp.Or(msg.tree, &view.Tree{}), 0
 	if root := t.tree.Root; root != nil {
 		t.printed = len(root.Entries)
 	}

@@ -43,10 +43,18 @@ func (m *model) leaveAll() {
 
 func (m *model) next(to int) {
 	m.at = to % len(m.talks)
+	m.shown("")
+}
+
+// shown prints what is missing of the conversation that is now shown, with a note above it.
+func (m *model) shown(note string) {
 	t := m.talk()
 	if _, ok := m.screen.(*inspector); ok {
 		m.screen = newInspector(t)
 	}
 	m.print.add(m.rule(fmt.Sprintf("%d/%d %s", m.at+1, len(m.talks), t.agent)))
+	if note != "" {
+		m.print.add(m.faint(m.cut("  " + note)))
+	}
 	m.printTalk(t)
 }

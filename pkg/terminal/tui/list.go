@@ -9,9 +9,6 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/leaf/wsconn"
-	"github.com/agents-exe/agents/pkg/source/remote"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
@@ -25,6 +22,7 @@ type list struct {
 	search func(words string) tea.Cmd // instead of the filter
 	note   string                     // while there are no items
 	choose func(i item) tea.Cmd
+	back   screen // is shown when the list is closed
 }
 
 type item struct {
@@ -50,7 +48,7 @@ func (l *list) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	keys, shown := m.o.Keys, l.shown()
 	switch {
 	case keys.is(k, "close"), keys.is(k, "sessions") && l.search != nil:
-		m.show(nil)
+		m.show(l.back)
 	case keys.is(k, "above"):
 		l.at = max(l.at-1, 0)
 	case keys.is(k, "below"):
@@ -119,6 +117,9 @@ func (l *list) view(m *model) ([]string, *tea.Cursor) {
 
 func (m *model) newHelp() *list {
 	l := &list{title: "keys"}
+	if tree, ok := m.screen.(*inspector); ok {
+		l.back = tree
+	}
 	below := false
 	for _, a := range actions {
 		if a.where == inTree && !below {
@@ -171,15 +172,6 @@ type (
 	}
 	// searchMsg are words that have rested.
 	searchMsg string
-	// openMsg is a session to show. in is the conversation that it replaces, if it is a copy
-	// of that one, with what is said about it.
-	openMsg struct {
-		session
-		events []agent.Event
-		err    error
-		in     *talk
-		said   string
-	}
 	// itemsMsg are the items of a list.
 	itemsMsg struct {
 		list  *list
@@ -254,89 +246,4 @@ func (l *list) found(m *model, msg sessionsMsg) {
 		l.note = msg.err.Error()
 	}
 	l.at = min(l.at, max(len(l.items)-1, 0))
-}
-
-// join shows the conversation of a session: that which is shown already, a run in
-// progress, or one that is kept.
-func (m *model) join(s session) tea.Cmd {
-	if i := slices.IndexFunc(m.talks, func(t *talk) bool { return t.session == s.ID }); i >= 0 {
-		m.next(i)
-		return nil
-	}
-	own := m.server
-	return func() tea.Msg { return m.load(s, own) }
-}
-
-func (m *model) load(s session, own *server) tea.Msg {
-	if s.server == nil {
-		for _, r := range runs(m.ctx, m.o, own) {
-			if strings.HasPrefix(r.ID, s.ID) {
-				s = r
-				break
-			}
-		}
-	}
-	msg := openMsg{session: s}
-	msg.events, msg.err = events(m.ctx, m.o, s.ID)
-	if s.server != nil {
-		msg.err = nil // a session of another host is not kept here
-		msg.events = earlier(msg.events)
-	}
-	return msg
-}
-
-// earlier are the events before the last run, which the server sends.
-func earlier(events []agent.Event) []agent.Event {
-	last, runs := 0, 0
-	for i, e := range events {
-		if e.Depth == 0 && (e.Kind == agent.EventMessage && !e.Opening && !e.Continues() || e.Kind == agent.EventResume) {
-			last = i
-			runs++
-		}
-	}
-	if runs < 2 {
-		return nil
-	}
-	return events[:last]
-}
-
-func (m *model) open(msg openMsg) tea.Cmd {
-	if msg.err != nil {
-		m.message = msg.err.Error()
-		return nil
-	}
-	if msg.in != nil {
-		m.reopened(msg)
-		return nil
-	}
-	t := m.newTalk(msg.Agent, msg.ID)
-	t.apart, t.of = msg.apart, msg.ID
-	for _, e := range msg.events {
-		t.tree.Apply(e)
-	}
-	if root := t.tree.Root; root != nil {
-		t.agent, t.session = root.Agent, root.Session
-	}
-	if fresh := m.talk(); fresh.tree.Root == nil && !fresh.busy() && fresh.waiting == nil {
-		m.talks[m.at] = t
-	} else {
-		m.talks = append(m.talks, t)
-		m.at = len(m.talks) - 1
-	}
-	m.next(m.at)
-	if m.server != nil && !slices.ContainsFunc(m.server.agents, func(d remote.Description) bool { return d.Name == t.agent }) {
-		t.apart = true
-	}
-	root := t.tree.Root
-	switch {
-	case msg.server != nil:
-		if t.server = msg.server; !strings.HasPrefix(t.server.URL, wsconn.Socket) {
-			t.approvals = Approvals{}
-		}
-	case msg.ID == m.o.Session && root != nil && !root.State().Ended():
-		m.print.add(m.styled("33", m.wrapped("! ", "the last run did not end; it continues"))...)
-	default:
-		return nil
-	}
-	return m.begin(t, agent.Start{Session: t.session})
 }

@@ -38,6 +38,11 @@ func (m *model) View() tea.View {
 	} else if v.Cursor = m.input.Cursor(); v.Cursor != nil {
 		v.Cursor.Y += row
 	}
+	shown := frame{lines: lines}
+	if v.Cursor != nil {
+		shown.row, shown.col = v.Cursor.Y, v.Cursor.X
+	}
+	m.frames.show(shown)
 	return v
 }
 

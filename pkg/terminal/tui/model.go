@@ -34,7 +34,9 @@ type model struct {
 	opening screen // waits until everything is printed
 	alt     bool   // the terminal shows the alternate screen, or is about to
 	shows   func() (alt bool)
-	closing bool // a closedMsg is about to come
+	// resizing reports that the window is being resized.
+	resizing func() bool
+	closing  bool // a closedMsg is about to come
 
 	input   textarea.Model
 	begun   string // the id of the question that was shown when what is typed was begun
@@ -89,11 +91,13 @@ const closeTime = 100 * time.Millisecond
 
 func newModel(ctx context.Context, o *Options) *model {
 	m := &model{ctx: ctx, o: o, width: 80, height: 24, input: newInput(o.Keys), history: o.History, tree: o.Tree, shows: func() bool { return false }}
+	m.resizing = m.shows
 	if m.history == nil {
 		m.history = &input.History{}
 	}
 	m.recall = m.history.Len()
 	m.talks = []*talk{m.newTalk(o.Agent, "")}
+	m.talks[0].loading = o.Session != ""
 	return m
 }
 
@@ -129,7 +133,12 @@ func (m *model) now() time.Time {
 }
 
 // Init implements tea.Model.
-func (m *model) Init() tea.Cmd { return m.connect() }
+func (m *model) Init() tea.Cmd {
+	if m.o.Session == "" {
+		return m.connect()
+	}
+	return tea.Batch(m.recent(m.o.Session), m.connect())
+}
 
 // connect looks for the server, or starts it.
 func (m *model) connect() tea.Cmd {
@@ -188,6 +197,8 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		if l, ok := m.screen.(*list); ok && l.search != nil && l.typed == string(msg) {
 			return m.find(string(msg))
 		}
+	case recentMsg:
+		m.openRecent(msg)
 	case openMsg:
 		return m.open(msg)
 	case itemsMsg:
@@ -230,6 +241,9 @@ func (m *model) tick() tea.Cmd {
 // printMore prints what is finished, opens a screen when nothing is left to be printed,
 // and ends the program when the person leaves.
 func (m *model) printMore() tea.Cmd {
+	if m.resizing() { // it is printed for the width that follows
+		return nil
+	}
 	if m.alt { // what is printed there would be lost
 		if m.screen != nil || m.closing {
 			return nil
@@ -294,14 +308,14 @@ func (m *model) connected(msg connectedMsg) tea.Cmd {
 		if t.agent == "" {
 			t.agent = m.server.agents[0].Name
 		}
-		if t.waiting != nil && !t.apart {
+		if t.waiting != nil && !t.apart && !t.loading {
 			cmds = append(cmds, m.begin(t, *t.waiting))
 		}
 	}
 	switch {
 	case !first:
 	case m.o.Session != "":
-		cmds = append(cmds, m.join(session{ID: m.o.Session}))
+		cmds = append(cmds, func() tea.Msg { return m.load(session{ID: m.o.Session}, msg.server) })
 	case m.o.Pick:
 		cmds = append(cmds, m.showSessions())
 	}
@@ -321,6 +335,9 @@ func (m *model) connectedApart(t *talk, msg connectedMsg) tea.Cmd {
 
 func (m *model) begin(t *talk, start agent.Start) tea.Cmd {
 	switch {
+	case t.loading: // open begins it
+		t.waiting = &start
+		return nil
 	case t.server != nil:
 		return t.start(m.ctx, t.server, start)
 	case t.apart && !t.own.dead():
@@ -410,6 +427,9 @@ func (m *model) send() tea.Cmd {
 	name, args, slash := input.Slash(text)
 	line, shell := strings.CutPrefix(text, "!")
 	switch {
+	case t.loading && (slash || shell || t.session == ""):
+		m.message = "the session is being read"
+		return nil
 	case slash || shell:
 		if shell && m.job != nil {
 			m.message = "a command is running"
@@ -422,6 +442,9 @@ func (m *model) send() tea.Cmd {
 			return m.shell(line)
 		}
 		return m.command(name, args)
+	case t.waiting != nil && t.loading:
+		m.message = "the session is being read"
+		return nil
 	case t.waiting != nil:
 		m.message = "the server is starting"
 		return nil

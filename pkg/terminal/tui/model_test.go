@@ -606,6 +606,25 @@ func TestStopFirstStopsTheRun(t *testing.T) {
 	}
 }
 
+func TestTheKeysReturnToTheTree(t *testing.T) {
+	x := newTest(t, nil)
+	x.begin()
+	x.events(prompted("hello", 0)...)
+	open, help, closes := tea.KeyPressMsg{Code: 't', Mod: tea.ModCtrl}, tea.KeyPressMsg{Code: '?', Text: "?"}, tea.KeyPressMsg{Code: tea.KeyEscape}
+	x.press(open, help)
+	if text := x.screenText(); !strings.Contains(text, "open or close the tree") {
+		t.Fatalf("? in the tree shows\n%s", text)
+	}
+	x.press(closes)
+	if text := x.screenText(); !strings.Contains(text, "to lead") {
+		t.Errorf("after the keys, the tree is not shown again:\n%s", text)
+	}
+	x.press(closes, help, closes)
+	if x.screen != nil {
+		t.Error("the keys do not return to the conversation")
+	}
+}
+
 func TestALostServerIsReported(t *testing.T) {
 	x := newTest(t, nil)
 	x.begin()

@@ -2,12 +2,17 @@ package tui
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
+	"golang.org/x/term"
 )
 
 // Control sequences of a terminal.
@@ -32,10 +37,25 @@ type terminal struct {
 	// drawn is called when a frame may have been drawn.
 	drawn func()
 	alt   atomic.Bool // it shows the alternate screen
+
+	// held means that the window is being resized: nothing is drawn until its size has rested.
+	held atomic.Bool
+	// view returns the last view of the live region.
+	view func() frame
+	// cuts means that the terminal cuts rows that are wider than it becomes, and does not wrap
+	// them.
+	cuts   bool
+	screen frame // the live region that is on the main screen
+	row    int   // of the live region in which the renderer has the cursor
 }
 
 func (t *terminal) Write(p []byte) (int, error) {
-	out := bytes.ReplaceAll(p, []byte(eraseBelow), []byte(deleteBelow))
+	prints := bytes.HasPrefix(p, []byte("\r")) // above the live region
+	out := t.fitted(p, prints)
+	if out == nil {
+		return len(p), nil
+	}
+	out = bytes.ReplaceAll(out, []byte(eraseBelow), []byte(deleteBelow))
 	if !bytes.HasPrefix(p, []byte(syncStart)) && len(p) > 1 {
 		out = append(append([]byte(syncStart), out...), syncEnd...)
 	}
@@ -45,13 +65,118 @@ func (t *terminal) Write(p []byte) (int, error) {
 	if enter, leave := bytes.LastIndex(p, []byte(altEnter)), bytes.LastIndex(p, []byte(altLeave)); enter != leave {
 		t.alt.Store(enter > leave)
 	}
-	if t.drawn != nil && !bytes.HasPrefix(p, []byte("\r")) { // which begins what is printed
+	if t.drawn != nil && !prints {
 		t.drawn()
 	}
 	if bytes.Contains(p, []byte(altLeave)) && t.left != nil {
 		t.left()
 	}
 	return len(p), nil
+}
+
+// WriteString is Write: that of the file would pass by it.
+func (t *terminal) WriteString(s string) (int, error) { return t.Write([]byte(s)) }
+
+// settleTime is how long the size of a window rests before the live region is drawn for it. The
+// terminal may be narrower already than it says: tmux says so up to 250 ms later.
+const settleTime = 300 * time.Millisecond
+
+// fitted is what is written so that it fits the main screen, nil for nothing. A terminal that
+// becomes narrower wraps the rows of the live region, so that the cursor is further below its
+// first row than the renderer believes, which would leave rows that nothing removes.
+func (t *terminal) fitted(p []byte, prints bool) []byte {
+	at := bytes.LastIndex(p, []byte(altLeave)) + len(altLeave)
+	if leaves := at >= len(altLeave); !leaves && t.alt.Load() || t.view == nil {
+		return p
+	} else if !leaves {
+		at = 0
+	}
+	width, _, err := term.GetSize(int(t.Fd()))
+	if err != nil {
+		return p // such as a pipe
+	}
+	shown := frame{lines: t.screen.lines}
+	if !prints {
+		shown = t.view()
+	}
+	modes := bytes.Count(p, []byte("\x1b[?")) - bytes.Count(p, []byte("\x1b[?25")) - bytes.Count(p, []byte(syncStart)) - bytes.Count(p, []byte(syncEnd))
+	if t.held.Load() && !prints && modes == 0 {
+		t.row = shown.row
+		return nil
+	}
+	up := t.screen.row - t.row
+	if !t.cuts {
+		up += t.screen.wrapped(width)
+	}
+	t.screen, t.row = shown, shown.row
+	switch {
+	case up > 0:
+		p = slices.Insert(slices.Clone(p), at, []byte(fmt.Sprintf("\x1b[%dA", up))...)
+	case up < 0:
+		p = slices.Insert(slices.Clone(p), at, []byte(fmt.Sprintf("\x1b[%dB", -up))...)
+	}
+	return p
+}
+
+// resized is a filter of messages: it holds the size of the window back until it has rested, and
+// then sends it to a program.
+func (t *terminal) resized(p func() *tea.Program) func(tea.Model, tea.Msg) tea.Msg {
+	width := 0
+	var timer *time.Timer
+	return func(_ tea.Model, msg tea.Msg) tea.Msg {
+		switch size := msg.(type) {
+		case settledMsg:
+			t.held.Store(false)
+			columns, rows, err := term.GetSize(int(t.Fd()))
+			if err != nil {
+				return nil
+			}
+			width = columns
+			return tea.WindowSizeMsg{Width: columns, Height: rows}
+		case tea.WindowSizeMsg:
+			if !t.held.Load() && (width == 0 || width == size.Width || t.alt.Load()) {
+				width = size.Width
+				return msg
+			}
+			if t.held.Store(true); timer != nil {
+				timer.Stop()
+			}
+			timer = time.AfterFunc(settleTime, func() { p().Send(settledMsg{}) })
+			return nil
+		}
+		return msg
+	}
+}
+
+// settledMsg reports that the size of the window has rested.
+type settledMsg struct{}
+
+// cuts reports whether the terminal cuts rows that are wider than it becomes: xterm itself, the
+// console of Linux and GNU screen do.
+func cuts(environ []string) bool {
+	return slices.ContainsFunc(environ, func(v string) bool {
+		return strings.HasPrefix(v, "XTERM_VERSION=") || strings.HasPrefix(v, "TERM=linux") || strings.HasPrefix(v, "STY=")
+	})
+}
+
+// A frame is what the live region shows, with the place of the cursor.
+type frame struct {
+	lines    []string
+	row, col int
+}
+
+// wrapped returns how many more rows are above the cursor when the terminal wraps them.
+func (f frame) wrapped(width int) (rows int) {
+	for i, line := range f.lines {
+		if i == f.row {
+			return rows + f.col/width
+		}
+		line = strings.TrimRight(termtext.Clean(line), " ")
+		for cut, _ := row(line, width); cut < len(line); cut, _ = row(line, width) {
+			rows, line = rows+1, line[cut:]
+		}
+	}
+	return rows
 }
 
 // A printer prints finished lines above the live region, into the scrollback of the
@@ -91,8 +216,22 @@ func (p *printer) busy() bool { return p.piece != nil }
 type frames struct {
 	mu            sync.Mutex
 	highest       int // of those that may be on the screen
-	before, last  int // the last two
+	before, after int // the last two
 	wanted, shown int // by the last view
+	view          frame
+}
+
+// show notes what the last view shows, and last returns it.
+func (f *frames) show(view frame) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.view = view
+}
+
+func (f *frames) last() frame {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.view
 }
 
 // add takes the height that a view wants and returns the one that it may have.
@@ -101,7 +240,7 @@ func (f *frames) add(wanted int) int {
 	defer f.mu.Unlock()
 	shown := max(wanted, f.highest-1)
 	f.wanted, f.shown = wanted, shown
-	f.before, f.last = f.last, shown
+	f.before, f.after = f.after, shown
 	f.highest = max(f.highest, shown)
 	return shown
 }
@@ -111,7 +250,7 @@ func (f *frames) add(wanted int) int {
 func (f *frames) drawn() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.highest = max(f.before, f.last)
+	f.highest = max(f.before, f.after)
 	return f.shown > f.wanted
 }
 

@@ -320,8 +320,8 @@ func fork(ctx context.Context, o *Options, id string, n *view.Node, turn int) (s
 }
 
 // events reads a session that is kept.
-func events(ctx context.Context, o *Options, id string) ([]agent.Event, error) {
-	out, _, err := command(ctx, o, "session", "export", id)
+func events(ctx context.Context, o *Options, id string, flags ...string) ([]agent.Event, error) {
+	out, _, err := command(ctx, o, slices.Concat([]string{"session", "export"}, flags, []string{id})...)
 	if err != nil {
 		return nil, err
 	}

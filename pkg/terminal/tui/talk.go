@@ -26,6 +26,7 @@ type talk struct {
 	apart   bool           // the server of the model does not have the agent
 	own     *server        // the server that has the agent, if apart; nil until it is connected
 	tree    *view.Tree
+	loading bool // the session is read, of which the tree has at most the end
 	run     *run // in progress; nil if there is none
 	// reason says why the last run has no end event, and there is one to continue.
 	reason    string

@@ -72,19 +72,21 @@ func Run(ctx context.Context, o *Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m := newModel(ctx, o)
-	out := &terminal{File: o.Out}
+	out := &terminal{File: o.Out, view: m.frames.last, cuts: cuts(o.Environ)}
 	profile := colorprofile.ANSI
 	if !o.Color {
 		profile = colorprofile.ASCII // bold, faint and reverse remain
 	}
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(out),
-		tea.WithEnvironment(o.Environ), tea.WithColorProfile(profile))
+	var p *tea.Program
+	p = tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(out),
+		tea.WithEnvironment(o.Environ), tea.WithColorProfile(profile),
+		tea.WithFilter(out.resized(func() *tea.Program { return p })))
 	out.drawn = func() {
 		if m.frames.drawn() {
 			go p.Send(drawnMsg{})
 		}
 	}
-	m.shows = out.alt.Load
+	m.shows, m.resizing = out.alt.Load, out.held.Load
 	out.left = func() { go p.Send(mainScreenMsg{}) }
 	_, err := p.Run()
 	m.leaveAll()
