@@ -124,8 +124,8 @@ recording:
 ci:
 	.ci/run
 
-# The files of a release, in build/dist: archives, Debian packages, lists of modules and
-# checksums. `make dist PLATFORMS=linux/amd64` makes those of one platform.
+# The files of a release, in build/dist: archives, Debian packages, lists of modules, files for
+# package managers (if all platforms are there) and checksums. `make dist PLATFORMS=linux/amd64` makes those of one platform.
 dist: build build/bin/nfpm
 	rm -rf build/release build/dist
 	mkdir -p build/release/share/completions build/dist
