@@ -54,27 +54,39 @@ type measure struct {
 // TestMeasure writes the figures of docs/at-most-once.md.
 func TestMeasure(t *testing.T) {
 	if !*update {
-		t.Skip("it measures for an hour: run `make bench-once`")
+		t.Skip("it measures for half an hour: run `make bench-once`")
 	}
-	m := &measure{rng: rand.New(rand.NewPCG(1, 2))}
 	own := small(t)
 	tau := []task{}
 	if dir := os.Getenv("TAU2_BENCH"); dir != "" {
 		tau = tasks(t, "tau2-bench", filepath.Join(dir, "data/tau2/domains"), "retail", "airline", "banking_knowledge")
 	}
-	for _, p := range programs {
-		t.Run(p.name, func(t *testing.T) {
-			path := p.path(t)
-			fmt.Fprintf(&m.versions, "| %s | %s | `%s` |\n", p.name, p.version(path), p.resumed)
-			m.program(t, p, path, "own", own, len(points))
-			if p.shell == "" {
+	all := make([]measure, len(programs))
+	t.Run("programs", func(t *testing.T) {
+		for i, p := range programs {
+			t.Run(p.name, func(t *testing.T) {
+				t.Parallel()
+				path, m := p.path(t), &all[i]
+				m.rng = rand.New(rand.NewPCG(1, uint64(i)))
+				fmt.Fprintf(&m.versions, "| %s | %s | `%s` |\n", p.name, p.version(path), p.resumed)
+				if p.shell != "" {
+					m.program(t, p, path, "own", own, 1)
+					return
+				}
+				m.program(t, p, path, "own", own, len(points))
 				m.program(t, p, path, "tau2-bench", tau, 1)
 				m.systemCalls(t, p, path, []task{own[0], own[4], own[8]})
-			}
-		})
+			})
+		}
+	})
+	var sum measure
+	for i := range all {
+		sum.versions.Write(all[i].versions.Bytes())
+		sum.rows.Write(all[i].rows.Bytes())
+		sum.texts.Write(all[i].texts.Bytes())
 	}
 	text := fmt.Sprintf("%s/%s, %d processors.\n\n| program | version | resumed with |\n|---|---|---|\n%s\n%s%s\nWhat the model reads of a call that was interrupted:\n\n| program | result |\n|---|---|\n%s",
-		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), &m.versions, rowsHead, &m.rows, &m.texts)
+		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), &sum.versions, rowsHead, &sum.rows, &sum.texts)
 	if err := replaceFigures("../../../docs/at-most-once.md", text); err != nil {
 		t.Error(err)
 	}
@@ -107,10 +119,12 @@ func (m *measure) program(t *testing.T, p program, path, set string, list []task
 	}
 	for _, sum := range sums {
 		m.rows.WriteString(sum.String())
+		t.Log(sum)
 	}
 	if set == "own" {
 		said = regexp.MustCompile(`/tmp/[^ "\\]*|[|\n]`).ReplaceAllString(said, "…")
 		fmt.Fprintf(&m.texts, "| %s | `%.300s` |\n", p.name, strings.ReplaceAll(said, "`", "'"))
+		t.Log(m.versions.String(), m.texts.String())
 	}
 }
 
@@ -129,6 +143,7 @@ func (m *measure) systemCalls(t *testing.T, p program, path string, list []task)
 		}
 	}
 	m.rows.WriteString(sum.String())
+	t.Log(sum)
 }
 
 // version returns the first line with a number that the program prints for --version.

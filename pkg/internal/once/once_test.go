@@ -131,7 +131,7 @@ func play(t *testing.T, w *world) (r result) {
 
 // run starts the program once and reports whether it succeeded.
 func (w *world) run(ctx context.Context, args []string) (ok bool, output string) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	name := w.path
 	w.mu.Lock()
