@@ -141,7 +141,7 @@ func (w *world) run(ctx context.Context, args []string) (ok bool, output string)
 	}
 	system := plan.point != "" && !strings.Contains(" request answer start effect time ", " "+plan.point+" ")
 	if system { // strace ends when the program has
-		args = append([]string{"-f", "--seccomp-bpf", "-o", filepath.Join(w.dir, "trace"), "-e", "trace=" + plan.point,
+		args = append([]string{"-f", "-o", filepath.Join(w.dir, "trace"), "-e", "trace=" + plan.point,
 			"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", plan.point, plan.n), name}, args...)
 		name = "strace"
 		w.kills = w.kills[1:]

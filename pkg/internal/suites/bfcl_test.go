@@ -49,11 +49,11 @@ func jsonSchema(v any) any {
 	return v
 }
 
-// first returns the first of the values that BFCL accepts; ok is false for an argument that may be
-// left out.
+// first returns the first of the values that BFCL accepts; ok is false for an argument that is
+// left out, as null is.
 func first(options any) (value any, ok bool) {
 	list, _ := options.([]any)
-	if len(list) == 0 || list[0] == "" {
+	if len(list) == 0 || list[0] == "" || list[0] == nil {
 		return nil, false
 	}
 	return plain(list[0]), true
