@@ -131,7 +131,7 @@ func (p program) prepare(w *world) error {
 			return err
 		}
 	}
-	file, text := "agent.json", fmt.Sprintf(`{"tag":"OpenAIAgentDescription","contents":{"slug":"clerk","flavor":"openai-compatible","modelName":"m","modelUrl":"%s/v1","toolDirectory":"tools"}}`, w.url)
+	file, text := "agent.json", fmt.Sprintf(`{"tag":"OpenAIAgentDescription","contents":{"slug":"clerk","flavor":"openai-compatible","modelName":"m","modelUrl":"%s/v1","toolDirectory":"tools","loopLimit":false}}`, w.url)
 	if p.shell != "" {
 		file, text = filepath.Join("home", p.config), strings.ReplaceAll(p.text, "SERVER", w.url)
 	}
