@@ -36,7 +36,7 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 FUZZTIME ?= 10s
 PROMPT ?= What is in the folder examples/quickstart?
 
-.PHONY: build fleet fleet-worker test test-lean test-mcp test-agents test-otlp test-fleet lint fuzz budget bench demo images demo-containers site recording dist reproducible check-packages check-release ci clean
+.PHONY: build fleet fleet-worker test test-lean test-mcp test-agents test-otlp test-fleet lint fuzz budget bench bench-once suites demo images demo-containers site recording dist reproducible check-packages check-release ci clean
 
 # The file fresh from the linker starts a quarter slower than its copy.
 build:
@@ -102,6 +102,16 @@ bench: build
 	go run ./pkg/internal/bench -binary build/agents -write docs/performance.md -- $(BUILDFLAGS)
 	go test -run='^$$' -bench=. -benchmem ./...
 
+# The figures of docs/at-most-once.md, with coding agents that others wrote. TAU2_BENCH names a
+# checkout of tau2-bench, whose tasks are then measured too.
+bench-once: build
+	pkg/internal/realmcp/install realagents
+	AGENTS_TEST_AGENTS=$(CURDIR)/build/agents go test -count=1 -v -timeout=4h -run='^TestMeasure$$' ./pkg/internal/once -update
+
+# The figures of docs/suites.md; the variables of pkg/internal/suites name copies of the suites.
+suites: build
+	AGENTS_TEST_AGENTS=$(CURDIR)/build/agents go test -count=1 -v -timeout=1h $(TESTFLAGS) ./pkg/internal/suites
+
 demo: build
 	build/agents run --agent-file examples/quickstart/agent.json --prompt '$(PROMPT)'
 
@@ -124,8 +134,9 @@ recording:
 ci:
 	.ci/run
 
-# The files of a release, in build/dist: archives, Debian packages, lists of modules and
-# checksums. `make dist PLATFORMS=linux/amd64` makes those of one platform.
+# The files of a release, in build/dist: archives, Debian packages, lists of modules, checksums
+# and, with all platforms, files for package managers. `make dist PLATFORMS=linux/amd64` makes
+# those of one platform.
 dist: build build/bin/nfpm
 	rm -rf build/release build/dist
 	mkdir -p build/release/share/completions build/dist

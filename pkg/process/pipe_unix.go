@@ -12,7 +12,7 @@ import (
 
 // maxRest limits what is read from a pipe after its time is over. Linux lets an
 // ordinary user's pipe hold 1 MiB.
-const maxRest = 1 << 20
+const maxRest = maxPipe
 
 // A pipeReader is the reading end of a pipe. After expire it does not wait any
 // more, but what was written before is still read.
@@ -118,4 +118,18 @@ func (r *pipeReader) readPooled() (buf *[]byte, n int, err error) {
 		return n, err
 	})
 	return buf, n, err
+}
+
+// writeNow writes what the pipe holds of b without waiting, and reports how much that was.
+func writeNow(w *os.File, b []byte) (n int) {
+	raw, err := w.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Write(func(fd uintptr) bool { // what fails here fails again when the rest is written
+		growPipe(int(fd), len(b))
+		n, _ = retry(func(fd int) (int, error) { return syscall.Write(fd, b) }, int(fd))
+		return true
+	})
+	return max(n, 0)
 }

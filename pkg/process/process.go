@@ -189,6 +189,7 @@ func Run(ctx context.Context, c *Command) (Exit, error) {
 		return Exit{Code: -1}, newStartError(c, err)
 	}
 	defer s.close()
+	s.fill(c.Stdin)
 	p, err := start(c, s)
 	if err != nil {
 		return Exit{Code: -1}, err

@@ -203,3 +203,10 @@ func onOwnThread(f func()) (end func()) {
 	<-done
 	return func() { close(ending) }
 }
+
+// growPipe lets a pipe hold n bytes if the system permits it.
+func growPipe(fd, n int) {
+	if n > 64<<10 { // what it holds anyway
+		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, n)
+	}
+}

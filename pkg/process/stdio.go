@@ -44,6 +44,30 @@ func (s *stdio) open(pipeIn bool) (err error) {
 	return err
 }
 
+// fill writes what the pipe holds of a text into it before the program starts: a program whose
+// parent is killed in between would take the beginning of the text for all of it.
+func (s *stdio) fill(r io.Reader) {
+	text, ok := r.(interface {
+		io.ReadSeeker
+		Len() int
+	})
+	if !ok {
+		return
+	}
+	b := make([]byte, min(text.Len(), maxPipe))
+	n, _ := io.ReadFull(text, b) // of memory
+	if n = writeNow(s.in, b[:n]); n < len(b) {
+		_, _ = text.Seek(int64(n-len(b)), io.SeekCurrent) // within what was read
+	}
+	if text.Len() == 0 {
+		s.in.Close()
+		s.in = nil
+	}
+}
+
+// maxPipe is how much a pipe holds for an ordinary user of Linux.
+const maxPipe = 1 << 20
+
 // closeTheirs closes the ends that the program has.
 func (s *stdio) closeTheirs() {
 	for i, f := range s.theirs {
@@ -87,7 +111,7 @@ func (s *stdio) copy(c *Command) *copies {
 		}
 		k.outputs <- err
 	}()
-	if c.Stdin != nil {
+	if c.Stdin != nil && s.in != nil {
 		k.fed = make(chan error, 1)
 		go func() { k.fed <- feed(s.in, c.Stdin) }()
 	}

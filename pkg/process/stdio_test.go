@@ -8,8 +8,11 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -96,6 +99,28 @@ func TestStdin(t *testing.T) {
 				t.Errorf("output has %d bytes (%.40q), want %d (%.40q)", out.Len(), out.String(), len(test.want), test.want)
 			}
 		})
+	}
+}
+
+// fedBytes is more than a pipe holds unless it is made larger.
+const fedBytes = 200_000
+
+// TestStdinIsWholeThoughTheParentIsKilled: the program kills its parent before it reads. The
+// beginning of a text must not look like all of it.
+func TestStdinIsWholeThoughTheParentIsKilled(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "tool", "feed", `kill -KILL $PPID; exec cat >"$FIFO"`, "text")
+	cmd.Env = append(os.Environ(), "FIFO="+fifo)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(fifo)
+	_ = cmd.Wait() // it was killed
+	if err != nil || len(got) != fedBytes {
+		t.Errorf("the program read %d bytes, want %d: %v", len(got), fedBytes, err)
 	}
 }
 

@@ -4,8 +4,8 @@
 //
 // The first folder has a folder for each platform, such as linux_amd64, with its programs,
 // and the folder share with the files that go with them. The second gets an archive and a
-// list of the modules in it (SPDX, see sbom.go) for each platform, and the checksums of
-// everything in it. The same input makes the same bytes, so there are no times but -time.
+// list of the modules in it (SPDX, see sbom.go) for each platform, files for package managers
+// (see managers.go), and the checksums of everything in it. The same input makes the same bytes, so there are no times but -time.
 package main
 
 import (
@@ -59,6 +59,9 @@ func (r *release) make() error {
 		if err := r.platform(dir); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
+	}
+	if err := r.managers(); err != nil {
+		return err
 	}
 	return r.checksums()
 }

@@ -1,0 +1,9 @@
+// Package suites runs public collections of schemas, calls and commands: docs/suites.md has the
+// figures. Nothing of them is in this repository; environment variables name copies, and tests
+// without one are skipped:
+//
+//	JSON_SCHEMA_TEST_SUITE  a checkout of json-schema-org/JSON-Schema-Test-Suite
+//	JSON_SCHEMA_BENCH       a checkout of guidance-ai/jsonschemabench
+//	GORILLA                 a checkout of ShishirPatil/gorilla, for BFCL
+//	COMMAND_GUARD           a checkout of Dicklesworthstone/destructive_command_guard
+package suites
