@@ -1,5 +1,6 @@
 #!/bin/sh
 # Has the coding agent below do a task, with a model that the agent lends: see docs/lend.md.
+# With the argument acp, it is an agent of the Agent Client Protocol, if it can be one.
 agent=@AGENT@
 
 # command and package: the program, and what has it. tested: the versions that tests run with.
@@ -54,13 +55,19 @@ opencode)
 '
 	start() {
 		export OPENCODE_DISABLE_AUTOUPDATE=1 OPENCODE_DISABLE_MODELS_FETCH=1 OPENCODE_DISABLE_LSP_DOWNLOAD=1 OPENCODE_DISABLE_DEFAULT_PLUGINS=1
+		permission=allow
+		[ -z "$acp" ] || permission=ask
 		mkdir -p "$home/.config/opencode" && cat >"$home/.config/opencode/opencode.json" <<END || return
-{"autoupdate": false, "share": "disabled", "snapshot": false, "permission": "allow",
+{"autoupdate": false, "share": "disabled", "snapshot": false, "permission": "$permission",
   "model": "lent/$model", "small_model": "lent/$model", "enabled_providers": ["lent"],
   "provider": {"lent": {"npm": "@ai-sdk/openai-compatible", "name": "lent",
     "options": {"baseURL": "$OPENAI_BASE_URL", "apiKey": "{env:OPENAI_API_KEY}"},
     "models": {"$model": {"name": "$model", "tool_call": true, "limit": {"context": 128000, "output": 8192}}}}}}
 END
+		if [ -n "$acp" ]; then
+			opencode acp
+			return
+		fi
 		opencode run --auto --format json -m "lent/$model"
 	}
 	;;
@@ -85,8 +92,13 @@ gemini)
 		export GEMINI_TELEMETRY_ENABLED=false GEMINI_CLI_TRUST_WORKSPACE=true GEMINI_CLI_NO_RELAUNCH=true
 		mkdir "$home/.gemini" && cat >"$home/.gemini/settings.json" <<END || return
 {"general": {"enableAutoUpdate": false, "enableAutoUpdateNotification": false}, "privacy": {"usageStatisticsEnabled": false},
-  "telemetry": {"enabled": false}, "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}}}
+  "telemetry": {"enabled": false}, "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},
+  "tools": {"shell": {"enableInteractiveShell": false}}}
 END
+		if [ -n "$acp" ]; then
+			gemini --acp -m "$model"
+			return
+		fi
 		gemini --yolo -m "$model" -o stream-json
 	}
 	;;
@@ -117,16 +129,16 @@ esac
 
 present() {
 	command -v "$command" >/dev/null || {
-		echo "the program $command is missing: $package" >&2
+		echo "the program $command is missing: $package"
 		return 1
 	}
 }
 # check says which versions are tested, where the program has another one.
 check() {
-	version=$("$command" --version 2>&1 </dev/null | sed -n 's/^[^0-9]*\([0-9][0-9]*\.[0-9.]*[0-9]\).*/\1/p' | head -n 1)
+	version=$("$command" --version 2>&1 </dev/null | sed -n 's/^[^0-9]*\([0-9][0-9]*\.[0-9][0-9]*\.[0-9][0-9]*\).*/\1/p' | head -n 1)
 	case $version in
 	$tested) ;;
-	*) echo "$command has the version ${version:-?}; the versions that are tested: $tested" >&2 ;;
+	*) echo "$command has the version ${version:-?}; the versions that are tested: $tested" ;;
 	esac
 }
 
@@ -145,6 +157,7 @@ describe)
 	exit
 	;;
 check)
+	HOME=$PWD # some write there before they say it
 	present && check
 	exit
 	;;
@@ -156,8 +169,10 @@ trap 'rm -rf "$home"' EXIT
 trap 'exit 143' HUP INT TERM
 export HOME="$home"
 unset XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_CACHE_HOME
-present || exit
-check & # beside the program, because some take seconds to say their version
+present >&2 || exit
+acp=
+[ "${1-}" != acp ] || acp=1 event=
+check >&2 & # beside the program, because some take seconds to say their version
 if [ -z "$event" ]; then
 	start
 	status=$?
@@ -170,6 +185,7 @@ case $(awk -W version 2>&1 </dev/null) in mawk*) interactive='-W interactive' ;;
 	start
 	echo $? >"$home/status"
 	wait
+	echo end # a process that it left may hold the pipe
 } | LC_ALL=C awk $interactive -v event="$event" -v name="$name" -v input="$input" -v answer="$answer" -v text="$text" -v gap="$gap" '
 function after(s, mark) { return (i = index(s, mark)) ? substr(s, i + length(mark)) : "" }
 function code(s, k, n) {
@@ -211,6 +227,7 @@ function say(s) {
 	close("cat >&2")
 }
 BEGIN { escapes["n"] = "\n"; escapes["t"] = "\t"; escapes["r"] = "\r"; escapes["b"] = escapes["f"] = " " }
+$0 == "end" { exit }
 index($0, answer) {
 	for (s = after($0, text); s != ""; s = after(rest, text)) said = said (said == "" ? "" : gap) string(s)
 }
@@ -223,7 +240,12 @@ index($0, event) {
 }
 /^\{"type":"(error|turn\.failed)"/ { say(string(after($0, "\"message\":\""))) }
 END {
-	if (said == "") exit 1
+	if (said == "") {
+		say("there is no answer in what it printed")
+		exit 1
+	}
 	printf "%s\n", said
-}' || exit 1
-exit "$(cat "$home/status")"
+}'
+answered=$?
+read -r status <"$home/status" && [ "$status" != 0 ] || status=$answered
+exit "$status"
