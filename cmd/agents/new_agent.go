@@ -25,7 +25,8 @@ init would find without keys in the environment. Nothing is overwritten.
 
 With --from it is a copy of an agent that ships with this program: SLUG.json, its tools in
 SLUG-tools, and in SLUG-files the sub-agents and texts that it needs. The slug is then
-optional.
+optional. Some of them have the program of another coding agent do the work, with a lent
+model: see docs/lend.md.
 
 SLUG FILE [MODEL], the arguments of agents-exe, write the agent to FILE.`,
 		Flags: append(f.Flags(),
@@ -67,7 +68,7 @@ func newAgent(ctx context.Context, p *program.Env, slug, file, from string, f sc
 	if a.From != scaffold.Empty {
 		a.Approval = string(policy.Effects)
 		if m.Flavor == agentfile.FlavorScripted {
-			p.Note("it plays a script, because no model is chosen here; --flavor and --model choose one")
+			p.Note("%s, because no model is chosen here; --flavor and --model choose one", a.Modelless())
 		}
 	}
 	fresh := a.Fresh()
@@ -78,6 +79,7 @@ func newAgent(ctx context.Context, p *program.Env, slug, file, from string, f sc
 	if fresh {
 		load.NoteOwn(p, file)
 	}
+	a.CheckCoding(ctx, p)
 	return s.Finish(nil, scaffold.Next(p, file, "Who are you?"))
 }
 

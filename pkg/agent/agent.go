@@ -32,6 +32,9 @@ type Agent struct {
 	Here bool
 	// Borrows says that Provider is, or uses, Borrowed. Model is then a wish.
 	Borrows bool
+	// Free says that requests of Provider consume nothing, so that no budget reserves them: its
+	// program asks lent models, whose requests are counted.
+	Free bool
 	// Lend are the models that agents below may borrow. nil passes on those that are lent to
 	// this agent; an empty list lends none.
 	Lend []Loan

@@ -1,10 +1,12 @@
 package agent
 
-// The protocols of Pass: chat completions and Responses of OpenAI, and Messages of Anthropic.
+// The protocols of Pass: chat completions and Responses of OpenAI, and Messages of Anthropic. No
+// Provider sends generateContent of Gemini, which programs speak too.
 const (
 	ProtocolChat      = "chat"
 	ProtocolResponses = "responses"
 	ProtocolAnthropic = "anthropic"
+	ProtocolGenerate  = "generate"
 )
 
 // A Pass is the request of another program, which a Provider of the same protocol sends as it is,

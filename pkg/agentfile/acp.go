@@ -2,11 +2,14 @@ package agentfile
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/toolname"
+	"github.com/agents-exe/agents/pkg/lend"
 	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/source/acpclient"
@@ -25,6 +28,7 @@ type ACPAgent struct {
 	ToolEnv  []string          `json:"toolEnv"`
 	Cwd      string            `json:"cwd"`
 	Mode     string            `json:"mode"`
+	Models   bool              `json:"models"`
 	Sandbox  *sandbox.Config   `json:"sandbox"`
 	Budget   agent.Budget      `json:"budget"`
 
@@ -90,6 +94,15 @@ func (a *ACPAgent) open(l *loader, n *Node) []agent.Tool {
 		Description: cmp.Or(a.Announce, "the agent "+a.Slug), Budget: a.Budget, Deadline: seconds(a.DeadlineSeconds),
 		StartTimeout: seconds(a.StartTimeoutSeconds), IdleTimeout: seconds(a.IdleTimeoutSeconds),
 		Command: process.Command{Path: s.Executable, Args: s.Args, Env: env, Dir: s.dir}}
+	if a.Models && slices.Contains(n.File.Spec.Lend.tools(), t.Name) {
+		t.Lend = func(ctx context.Context, inv *agent.Invocation) (string, []string, func(), error) {
+			e, err := lend.Open(ctx, inv, nil, l.redact)
+			if e == nil {
+				return "", nil, func() {}, err
+			}
+			return e.Address(), e.Environ(), e.Close, nil
+		}
+	}
 	box := n.confinement.box("", s.Sandbox, false)
 	n.boxes = append(n.boxes, namedBox{s.Name, box})
 	files := developer.Options{Dir: s.dir, Files: developer.Everywhere(), Environ: l.environ(nil)}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/closest"
+	"github.com/agents-exe/agents/pkg/leaf/toolname"
 	"github.com/agents-exe/agents/pkg/provider"
 	"github.com/agents-exe/agents/pkg/source/exectool"
 )
@@ -40,6 +41,8 @@ func (l *loader) lend(n *Node, modelOf func(*Model) *provider.Model) bool {
 		case s.Flavor != FlavorCaller && (name == own.Name || name == own.Model):
 			own.Name = name
 			n.Agent.Lend = append(n.Agent.Lend, own)
+		case named && m.Flavor == FlavorCaller:
+			n.Agent.Lend = append(n.Agent.Lend, agent.Loan{Name: m.ModelName})
 		case named:
 			m.name = name
 			l.ownKey(&m)
@@ -109,9 +112,14 @@ func (l *loader) checkLend(n *Node, tools []*exectool.Tool) {
 			names = append(names, t.Spec().Name)
 		}
 	}
+	for _, a := range sourcesOf[*ACPAgent](n) {
+		if a.Models {
+			names = append(names, toolname.Join("expert", a.Slug))
+		}
+	}
 	for i, e := range *n.File.Spec.Lend {
 		if e.Tool != "" && !slices.Contains(names, e.Tool) {
-			l.modelProblem(n, Warning, CodeTool, fmt.Sprintf("lend/%d", i), `no executable of the agent is the tool %q and has "models" in its description%s`, e.Tool, closest.Hint(e.Tool, names))
+			l.modelProblem(n, Warning, CodeTool, fmt.Sprintf("lend/%d", i), `no executable of the agent is the tool %q and has "models" in its description, and no AcpAgent%s`, e.Tool, closest.Hint(e.Tool, names))
 		}
 	}
 }

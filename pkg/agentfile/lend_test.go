@@ -19,9 +19,12 @@ func TestModelsAndToolsOfLend(t *testing.T) {
 		{`[{"tool":"bash_ask"}]`, "m (implied)", "bash_ask", ""},
 		{`["fast",{"tool":"bash_ask"},"m"]`, "fast m", "bash_ask", ""},
 		{`[]`, "", "", ""},
-		{`[{"tool":"bash_aks"}]`, "m (implied)", "bash_aks", `contents.lend[0]: no executable of the agent is the tool "bash_aks" and has "models" in its description; did you mean "bash_ask"?`},
+		{`[{"tool":"bash_aks"}]`, "m (implied)", "bash_aks", `contents.lend[0]: no executable of the agent is the tool "bash_aks" and has "models" in its description, and no AcpAgent; did you mean "bash_ask"?`},
 		{`[{"tool":"bash_plain"}]`, "m (implied)", "bash_plain", `contents.lend[0]: no executable of the agent is the tool "bash_plain" and has "models" in its description`},
 		{`[{"tool":""}]`, "", "", "contents.lend[0]"},
+		{`[{"tool":"expert_borrower"}]`, "m (implied)", "expert_borrower", ""},
+		{`[{"tool":"expert_stranger"}]`, "m (implied)", "expert_stranger", `contents.lend[0]: no executable of the agent is the tool "expert_stranger" and has "models" in its description, and no AcpAgent`},
+		{`["up",{"tool":"bash_ask"}]`, "", "bash_ask", ""}, // all that is lent to it
 		{`[{"tool":"bash_ask","models":["fast"]}]`, "m (implied)", "bash_ask", "contents.lend[0]"},
 	} {
 		dir := t.TempDir()
@@ -35,7 +38,8 @@ func TestModelsAndToolsOfLend(t *testing.T) {
 			}
 		}
 		path := filepath.Join(dir, "agent.json")
-		text := `{"tag":"OpenAIAgentDescription","contents":{"slug":"a","flavor":"ollama","modelName":"m","models":{"fast":{"flavor":"ollama","modelName":"f"}},"toolDirectory":"tools","lend":` + tt.lend + `}}`
+		text := `{"tag":"OpenAIAgentDescription","contents":{"slug":"a","flavor":"ollama","modelName":"m","models":{"fast":{"flavor":"ollama","modelName":"f"},"up":{"flavor":"caller"}},
+			"extraAgents":[{"tag":"AcpAgent","contents":{"slug":"borrower","command":["sh"],"models":true}},{"tag":"AcpAgent","contents":{"slug":"stranger","command":["sh"]}}],"toolDirectory":"tools","lend":` + tt.lend + `}}`
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -66,6 +66,7 @@ func TestWhatAProgramMustNotDo(t *testing.T) {
 // TestWhatCannotBeTranslatedIsRefused: the program gets no answer to another request than its own.
 func TestWhatCannotBeTranslatedIsRefused(t *testing.T) {
 	const hi = `"messages":[{"role":"user","content":"hi"}]`
+	const hello = `"contents":[{"parts":[{"text":"hi"}]}]`
 	for _, tt := range []struct{ protocol, members, text string }{
 		{agent.ProtocolChat, hi + `,"n":2`, "n: "},
 		{agent.ProtocolChat, hi + `,"logprobs":true`, "logprobs: "},
@@ -81,6 +82,16 @@ func TestWhatCannotBeTranslatedIsRefused(t *testing.T) {
 		{agent.ProtocolAnthropic, hi + `,"mcp_servers":[{}]`, "mcp_servers: "},
 		{agent.ProtocolAnthropic, `"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://example.org/a.png"}}]}]`, "messages[0].content[0].source: "},
 		{agent.ProtocolAnthropic, `"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":"y"}]}]`, "there is a result for the tool call"},
+		{agent.ProtocolGenerate, hello + `,"generationConfig":{"stopSequences":["a"]}`, "generationConfig.stopSequences: "},
+		{agent.ProtocolGenerate, hello + `,"generationConfig":{"candidateCount":2}`, "generationConfig.candidateCount: "},
+		{agent.ProtocolGenerate, hello + `,"generationConfig":{"responseModalities":["IMAGE"]}`, "generationConfig.responseModalities: "},
+		{agent.ProtocolGenerate, hello + `,"generationConfig":{"responseSchema":{"type":"OBJECT"}}`, "generationConfig.responseSchema: "},
+		{agent.ProtocolGenerate, hello + `,"cachedContent":"x"`, "cachedContent: "},
+		{agent.ProtocolGenerate, hello + `,"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`, "toolConfig: "},
+		{agent.ProtocolGenerate, hello + `,"tools":[{"googleSearch":{}}]`, "tools[0]: "},
+		{agent.ProtocolGenerate, hello + `,"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"OBJECT"}}]}]`, "tools[0].functionDeclarations[0].parameters: "},
+		{agent.ProtocolGenerate, `"contents":[{"parts":[{"fileData":{"fileUri":"https://example.org/a.png"}}]}]`, "contents[0].parts[0].fileData: "},
+		{agent.ProtocolGenerate, `"contents":[{"parts":[{"functionResponse":{"name":"f","response":{}}}]}]`, "there is a result for the tool call"},
 	} {
 		to := agent.ProtocolResponses
 		if tt.protocol == to {
@@ -88,7 +99,7 @@ func TestWhatCannotBeTranslatedIsRefused(t *testing.T) {
 		}
 		s := serve(t, "ok")
 		run(t, model(to, s.URL), nil, func(ctx context.Context, e *lend.Endpoint) {
-			resp, text, err := post(ctx, e, paths[tt.protocol], `{"model":"lent",`+tt.members+`}`, nil)
+			resp, text, err := post(ctx, e, pathOf(tt.protocol, false), `{"model":"lent",`+tt.members+`}`, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -212,7 +212,18 @@ func body(protocol string, stream bool) string {
 	if protocol == agent.ProtocolResponses {
 		conversation = `"input":"hi"`
 	}
+	if protocol == agent.ProtocolGenerate {
+		conversation = `"contents":[{"role":"user","parts":[{"text":"hi"}]}]`
+	}
 	return fmt.Sprintf(`{ "own" :{"x":[1.50,"é\u00e9"]},"model":"lent",%s,"stream":%t}`, conversation, stream)
+}
+
+// pathOf is the path of body.
+func pathOf(protocol string, stream bool) string {
+	if protocol == agent.ProtocolGenerate {
+		return "/v1beta/models/lent:" + map[bool]string{false: "generateContent", true: "streamGenerateContent"}[stream]
+	}
+	return paths[protocol]
 }
 
 // post sends a request with the token, and returns the response and what of it can be read.
@@ -239,9 +250,9 @@ func errorText(t *testing.T, protocol, body string) string {
 	t.Helper()
 	var e struct {
 		Type  string `json:"type"`
-		Error struct{ Type, Message string }
+		Error struct{ Type, Status, Message string }
 	}
-	if err := json.Unmarshal([]byte(body), &e); err != nil || e.Error.Message == "" || e.Error.Type == "" || protocol == agent.ProtocolAnthropic && e.Type != "error" {
+	if err := json.Unmarshal([]byte(body), &e); err != nil || e.Error.Message == "" || e.Error.Type+e.Error.Status == "" || protocol == agent.ProtocolAnthropic && e.Type != "error" {
 		t.Errorf("%s: the error is %s", protocol, body)
 	}
 	return e.Error.Message
@@ -250,7 +261,7 @@ func errorText(t *testing.T, protocol, body string) string {
 // TestEveryProtocolReachesEveryModel has a program of each protocol ask a model of each protocol,
 // streaming and not, with every outcome. The cost is that of what the server has served.
 func TestEveryProtocolReachesEveryModel(t *testing.T) {
-	for _, from := range protocols {
+	for _, from := range append(protocols, agent.ProtocolGenerate) {
 		for _, to := range protocols {
 			for _, stream := range []bool{false, true} {
 				for _, mode := range []string{"ok", "error", "budget", "hang", "die"} {
@@ -276,15 +287,15 @@ func testExchange(t *testing.T, from, to string, stream bool, mode string) {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithCancel(ctx)
 			time.AfterFunc(50*time.Millisecond, cancel)
-			if _, text, err := post(ctx, e, paths[from], body(from, stream), nil); err == nil {
+			if _, text, err := post(ctx, e, pathOf(from, stream), body(from, stream), nil); err == nil {
 				t.Errorf("a request that was cancelled has the answer %s", text)
 			}
 			<-s.ended // the request to the model's server has ended too
 			return
 		}
-		resp, text, err := post(ctx, e, paths[from], body(from, stream), nil)
+		resp, text, err := post(ctx, e, pathOf(from, stream), body(from, stream), nil)
 		if mode == "budget" && err == nil {
-			resp, text, err = post(ctx, e, paths[from], body(from, stream), nil)
+			resp, text, err = post(ctx, e, pathOf(from, stream), body(from, stream), nil)
 		}
 		checkAnswer(t, s, from, to, stream, mode, resp, text, err)
 	})

@@ -31,6 +31,13 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(path, "/messages") {
 		protocol = agent.ProtocolAnthropic
 	}
+	model, stream := "", false
+	if rest, ok := strings.CutPrefix(path, "beta/models/"); ok {
+		var method string
+		model, method, _ = strings.Cut(rest, ":")
+		stream = method == "streamGenerateContent"
+		protocol, known = agent.ProtocolGenerate, known && (stream || method == "generateContent")
+	}
 	fail := func(status int, format string, args ...any) {
 		openaiapi.WriteProgramError(w, protocol, openaiapi.ProgramError(status, fmt.Sprintf(format, args...)))
 	}
@@ -49,7 +56,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		select {
 		case e.slots <- struct{}{}:
 			defer func() { <-e.slots }()
-			e.serve(w, r, protocol, fail)
+			e.serve(w, r, programRequest{protocol, model, stream}, fail)
 		default:
 			fail(http.StatusTooManyRequests, "a call can have %d requests at the same time", MaxRequests)
 		}
@@ -58,10 +65,18 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // knows reports whether the request has the token, in one of the headers of the APIs.
 func (e *Endpoint) knows(r *http.Request) bool {
-	return e.tokens.Find(admission.Bearer(r.Header.Get("Authorization"))) >= 0 || e.tokens.Find(r.Header.Get("X-Api-Key")) >= 0
+	return e.tokens.Find(admission.Bearer(r.Header.Get("Authorization"))) >= 0 || e.tokens.Find(r.Header.Get("X-Api-Key")) >= 0 || e.tokens.Find(r.Header.Get("X-Goog-Api-Key")) >= 0
 }
 
-func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request, protocol string, fail func(status int, format string, args ...any)) {
+// A programRequest is what the address of a request says; of ProtocolGenerate it is also the model,
+// and whether the answer is streamed.
+type programRequest struct {
+	protocol, model string
+	stream          bool
+}
+
+func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request, to programRequest, fail func(status int, format string, args ...any)) {
+	protocol := to.protocol
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
 		status := http.StatusBadRequest
@@ -76,7 +91,12 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request, protocol string
 		openaiapi.WriteProgramError(w, protocol, call.Refused)
 		return
 	}
-	name := modelhttp.Str(modelhttp.ObjectOf(body).Get("model"))
+	name := to.model
+	if protocol == agent.ProtocolGenerate {
+		call.Generate(name, to.stream)
+	} else {
+		name = modelhttp.Str(modelhttp.ObjectOf(body).Get("model"))
+	}
 	l, ok := e.loan(name)
 	if !ok {
 		fail(http.StatusNotFound, "the model %.100q is not lent to the tool %s; there are: %s", name, e.inv.Spec.Name, strings.Join(e.names(), ", "))

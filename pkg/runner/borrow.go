@@ -46,9 +46,11 @@ func lentBy(agents []*agent.Agent, leased []agent.Loan) (list []lentModel) {
 			list = append(list, lentModel{l, above})
 			continue
 		}
-		if from, ok := chosen(lentBy(above, leased), l.Name); ok {
-			from.Implied = false
-			list = append(list, from)
+		for _, from := range lentBy(above, leased) {
+			if l.Name == "" || l.Name == from.Name || l.Name == from.Model {
+				from.Implied = false
+				list = append(list, from)
+			}
 		}
 	}
 	return list

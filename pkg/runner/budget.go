@@ -256,7 +256,7 @@ func (e *budgetError) Is(target error) bool {
 // consumed, with a zero usage if that is not known. The error wraps ErrBudget, or is a
 // *NearlySpent. step is the step for which the session needs the request.
 func (r *run) reserveRequest(ctx context.Context, step agent.Step) (settle func(usage agent.Usage), err error) {
-	if !r.budgeted() {
+	if !r.budgeted() || r.agent.Free {
 		return settleNothing, r.closingTime(step)
 	}
 	t := r.tree

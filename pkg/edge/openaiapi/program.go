@@ -25,6 +25,15 @@ type ProgramCall struct {
 	protocol string
 	req      *request
 	messages *messagesRequest
+	generate *generateRequest
+	model    string // of generate, whose body does not name it
+}
+
+// Generate says what the address of a request of ProtocolGenerate does: the model, and whether the
+// answer is streamed.
+func (c *ProgramCall) Generate(model string, stream bool) {
+	c.generate = cmp.Or(c.generate, &generateRequest{})
+	c.model, c.generate.Stream = model, stream
 }
 
 // ParseProgram reads the body of a request in one of the protocols of agent.Pass.
@@ -44,6 +53,11 @@ func ParseProgram(protocol string, body []byte) *ProgramCall {
 		if c.Refused = decodeError(json.Unmarshal(body, c.messages), 0); c.Refused == nil {
 			c.Request, c.Refused = c.messages.model(n)
 			c.req.Parallel = !c.messages.Choice.Single
+		}
+	case protocol == agent.ProtocolGenerate:
+		c.generate, c.req.Parallel = &generateRequest{}, true
+		if c.Refused = decodeError(json.Unmarshal(body, c.generate), 0); c.Refused == nil {
+			c.Request, c.Refused = c.generate.model(n)
 		}
 	default:
 		if c.Refused = decodeError(json.Unmarshal(body, c.req), 0); c.Refused == nil {
@@ -112,6 +126,9 @@ func (c *ProgramCall) Answer(w http.ResponseWriter, ask func(delta func(agent.De
 	case agent.ProtocolAnthropic:
 		s.on = c.messages.Stream
 		out = &messagesOutput{stream: s, req: c.messages, id: "msg_" + id}
+	case agent.ProtocolGenerate:
+		s.on = c.generate.Stream
+		out = &generateOutput{stream: s, model: c.model, id: id}
 	case agent.ProtocolResponses:
 		out = &responseOutput{stream: s, req: c.req, id: "resp_" + id}
 	default:
@@ -182,11 +199,14 @@ func ProgramError(status int, text string) error {
 
 // WriteProgramError writes an error in the form of a protocol.
 func WriteProgramError(w http.ResponseWriter, protocol string, err error) {
-	if protocol == agent.ProtocolAnthropic {
+	switch protocol {
+	case agent.ProtocolAnthropic:
 		writeMessagesError(w, err)
-		return
+	case agent.ProtocolGenerate:
+		writeGenerateError(w, err)
+	default:
+		writeError(w, err)
 	}
-	writeError(w, err)
 }
 
 // ProgramModels is the list of models in the form of both APIs.

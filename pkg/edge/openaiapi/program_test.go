@@ -30,6 +30,12 @@ var conversations = map[string]string{
 			{"type":"text","text":"and this?"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}],
 		"tools":[{"name":"ls","description":"lists","input_schema":{"type":"object"}}],"tool_choice":{"type":"auto","disable_parallel_tool_use":true},
 		"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}}`,
+	agent.ProtocolGenerate: `{"systemInstruction":{"parts":[{"text":"be brief"}]},"contents":[{"role":"user","parts":[{"text":"go"}]},
+		{"role":"model","parts":[{"text":"h","thought":true},{"text":"I look"},{"functionCall":{"id":"c1","name":"ls","args":{"a":1}},"thoughtSignature":"s"}]},
+		{"role":"user","parts":[{"functionResponse":{"name":"ls","response":{"output":"x.txt"}}}]},
+		{"role":"user","parts":[{"text":"and this?"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]}],
+		"tools":[{"functionDeclarations":[{"name":"ls","description":"lists","parametersJsonSchema":{"type":"object"}}]}],
+		"generationConfig":{"temperature":1,"responseMimeType":"application/json","responseJsonSchema":{"type":"object"}}}`,
 }
 
 func TestProgramsSayTheSameInEveryProtocol(t *testing.T) {
@@ -54,6 +60,9 @@ func TestProgramsSayTheSameInEveryProtocol(t *testing.T) {
 		}
 		for _, stream := range []bool{false, true} {
 			c := ParseProgram(protocol, []byte(strings.Replace(body, `{`, `{"stream":`+map[bool]string{true: "true", false: "false"}[stream]+`,`, 1)))
+			if protocol == agent.ProtocolGenerate {
+				c.Generate("m", stream)
+			}
 			w := httptest.NewRecorder()
 			c.Answer(w, func(delta func(agent.Delta)) (*agent.Response, error) {
 				delta(agent.Delta{Kind: agent.DeltaText, Text: "I "})
@@ -65,13 +74,15 @@ func TestProgramsSayTheSameInEveryProtocol(t *testing.T) {
 	}
 }
 
-// checkProgramAnswer looks for what every answer has; only one call was permitted.
+// checkProgramAnswer looks for what every answer has; only one call was permitted, where the
+// protocol can say so.
 func checkProgramAnswer(t *testing.T, protocol string, stream bool, got string) {
 	t.Helper()
 	want := map[string][]string{
 		agent.ProtocolChat:      {`"tool_calls"`, `"id":"c2"`, `"name":"ls"`, `{\"b\":2}`, `"finish_reason":"tool_calls"`},
 		agent.ProtocolResponses: {`"function_call"`, `"call_id":"c2"`, `"name":"ls"`, `{\"b\":2}`, `"input_tokens":71`, `"output_tokens":17`, `"cached_tokens":11`},
 		agent.ProtocolAnthropic: {`"tool_use"`, `"id":"c2"`, `"name":"ls"`, `"stop_reason":"tool_use"`, `"input_tokens":60`, `"output_tokens":17`, `"cache_read_input_tokens":11`},
+		agent.ProtocolGenerate:  {`"functionCall"`, `"id":"c2"`, `"name":"ls"`, `"args":{"b":2}`, `"finishReason":"STOP"`, `"promptTokenCount":71`, `"candidatesTokenCount":17`, `"cachedContentTokenCount":11`},
 	}[protocol]
 	if !stream {
 		want = append(want, "I look again")
@@ -81,7 +92,7 @@ func checkProgramAnswer(t *testing.T, protocol string, stream bool, got string) 
 			t.Errorf("%s, stream %t: the answer has no %s:\n%s", protocol, stream, part, got)
 		}
 	}
-	if strings.Contains(got, "c3") || strings.Contains(got, `"agents"`) {
+	if strings.Contains(got, "c3") != (protocol == agent.ProtocolGenerate) || strings.Contains(got, `"agents"`) {
 		t.Errorf("%s, stream %t: the answer has two calls, or is that of an agent:\n%s", protocol, stream, got)
 	}
 }

@@ -1,5 +1,5 @@
-// Package realagents tests coding agents that others wrote as tools of an agent that lends them a
-// model: Codex, Claude Code, OpenCode and pi, started by the scripts of examples/coding-agents.
+// Package realagents tests coding agents that others wrote as sub-agents with a lent model, as
+// `agents new agent --from` writes them: Codex, Claude Code, OpenCode, pi and Gemini CLI.
 //
 // `make test-agents` installs them from npm and runs the tests. Otherwise the tests are skipped.
 // Their model is a server on this machine, and no request leaves it.

@@ -165,6 +165,20 @@ const Terminal = "AGENTS_TTY"
 // TerminalLock is the lock of tools that talk to the person at the terminal.
 const TerminalLock = "terminal"
 
+// Lent returns environ with own, the variables of an endpoint on this machine, in place of those
+// with the same names. A proxy of the environment does not know this machine.
+func Lent(environ, own []string) []string {
+	own = slices.Clone(own)
+	for _, name := range []string{"NO_PROXY", "no_proxy"} {
+		own = append(own, name+"="+strings.TrimPrefix(Lookup(environ, name)+",127.0.0.1", ","))
+	}
+	environ = slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.ContainsFunc(own, func(o string) bool { return strings.HasPrefix(o, name+"=") })
+	})
+	return append(environ, own...)
+}
+
 // LockOf returns what is locked for a lock that a tool declares: TerminalLock is one for each
 // terminal. terminal is the path, "" if there is none.
 func LockOf(name, terminal string) string {

@@ -23,6 +23,7 @@ import (
 	"github.com/agents-exe/agents/pkg/acp"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
+	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/process"
 )
 
@@ -46,6 +47,10 @@ type Agent struct {
 	// a message after that; 0 means the defaults. Time spent waiting for a person does not
 	// count.
 	StartTimeout, IdleTimeout time.Duration
+	// Lend opens an endpoint for the models that are lent to a call: its address, the variables by
+	// which programs find it, and what ends it; "" if none is lent. nil lends none. What the program
+	// says of its consumption does not count then: the requests do.
+	Lend func(ctx context.Context, inv *agent.Invocation) (address string, environ []string, end func(), err error)
 	// Budget and Deadline limit each call.
 	Budget   agent.Budget
 	Deadline time.Duration
@@ -90,8 +95,16 @@ func (a *Agent) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, 
 		return agent.Result{}, errors.New("this call is not part of a run")
 	}
 	t := newTalk(a, inv)
+	if a.Lend != nil {
+		address, environ, end, err := a.Lend(ctx, inv)
+		if err != nil {
+			return agent.Result{}, err
+		}
+		defer end()
+		t.lent, t.lentEnv = address, environ
+	}
 	sub := &agent.Agent{Slug: a.Slug, Source: a.Source, Provider: t, Model: a.Slug, Flavor: "acp", Toolsets: []agent.Toolset{t.tools()},
-		Budget: a.Budget, Deadline: a.Deadline, NoCompaction: true, LoopWarn: -1}
+		Budget: a.Budget, Deadline: a.Deadline, NoCompaction: true, LoopWarn: -1, Free: t.lent != ""}
 	prompt, err := sub.Prompt(ctx, inv.Call.Args)
 	if err != nil {
 		return agent.Result{}, err
@@ -110,6 +123,9 @@ func (t *talk) start(ctx context.Context) error {
 		return err
 	}
 	cmd.Path, cmd.Env = path, append(cmd.Env[:len(cmd.Env):len(cmd.Env)], t.inv.Environ()...)
+	if t.lent != "" {
+		cmd.Local, cmd.Env = t.lent, toolenv.Lent(cmd.Env, t.lentEnv)
+	}
 	cmd.Stderr, cmd.Mark = &t.stderr, t.inv.Key
 	if t.proc, err = process.Start(&cmd); err != nil {
 		return err

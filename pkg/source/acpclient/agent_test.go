@@ -60,6 +60,9 @@ func fake(name string) {
 			say("you said: " + *p.Prompt[0].Text + " in " + filepath.Base(os.Getenv("PWD")))
 			used := 120
 			update(acp.Update{Kind: acp.UsageUpdate, Used: &used, Size: &used, Cost: &acp.Cost{Amount: 0.25, Currency: "USD"}})
+		case "lent":
+			say(os.Getenv("OPENAI_BASE_URL") + " without " + os.Getenv("no_proxy"))
+			update(acp.Update{Kind: acp.UsageUpdate, Cost: &acp.Cost{Amount: 5, Currency: "USD"}})
 		case "ask":
 			first := ask("1", "execute", `{"command":"rm -rf x"}`)
 			done("1", "removed")
@@ -264,6 +267,25 @@ func (tr *trial) result(t *testing.T) string {
 	}
 	t.Fatalf("the call did not end: %v", tr.err)
 	return ""
+}
+
+// TestAnAgentThatIsLentModels finds them, and what it says of its cost does not count: its requests
+// do, which a budget would not let begin while one of the agent itself reserves it.
+func TestAnAgentThatIsLentModels(t *testing.T) {
+	ended := false
+	tr := try(t.Context(), t, "lent", func(a *acpclient.Agent, r *runner.Runner) {
+		r.Agent.Budget.USD = new(agent.Money(agent.Dollar))
+		a.Command.Env = append(a.Command.Env, "OPENAI_BASE_URL=other")
+		a.Lend = func(context.Context, *agent.Invocation) (string, []string, func(), error) {
+			return "127.0.0.1:9", []string{"OPENAI_BASE_URL=here"}, func() { ended = true }, nil
+		}
+	})
+	if tr.err != nil || tr.out.Answer != "here without 127.0.0.1" || !ended {
+		t.Errorf("the answer is %q, %v; the endpoint has ended: %t", tr.out.Answer, tr.err, ended)
+	}
+	if got, want := tr.out.Total.Agents["fake"], (agent.Usage{Requests: 1, Priced: 1}); got != want {
+		t.Errorf("it has consumed %+v, want %+v", got, want)
+	}
 }
 
 func TestAnAgentAnswers(t *testing.T) {

@@ -60,7 +60,7 @@ func (t *talk) spent(u *acp.Update) {
 	if u.Used != nil && *u.Used > t.consumed.InputTokens && *u.Used < 1<<40 { // all of it was read once
 		t.consumed.InputTokens = *u.Used
 	}
-	if u.Cost == nil || u.Cost.Currency != "USD" || u.Cost.Amount < 0 || u.Cost.Amount > 1e6 {
+	if t.lent != "" || u.Cost == nil || u.Cost.Currency != "USD" || u.Cost.Amount < 0 || u.Cost.Amount > 1e6 {
 		return
 	}
 	t.cost, t.priced = max(t.cost, agent.Money(math.Round(u.Cost.Amount*float64(agent.Dollar)))), true

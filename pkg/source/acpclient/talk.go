@@ -37,7 +37,9 @@ type talk struct {
 	stderr  bounded
 	waits   atomic.Int32 // requests that wait for the end of a terminal
 	session string
-	said    int // messages of the conversation that the program was sent
+	said    int    // messages of the conversation that the program was sent
+	lent    string // where the lent models are; "" if there are none
+	lentEnv []string
 
 	mu        sync.Mutex
 	changed   chan struct{} // closed when something below changes
@@ -154,7 +156,7 @@ func (t *talk) Generate(ctx context.Context, req *agent.Request, delta func(agen
 		}
 		err = fmt.Errorf("the agent %s: %w", t.agent.Command.Path, err)
 	}
-	if r != nil {
+	if r != nil && t.lent == "" {
 		r.Usage = r.Usage.OrEstimate(req, &r.Message)
 	}
 	if err == nil {
@@ -164,7 +166,7 @@ func (t *talk) Generate(ctx context.Context, req *agent.Request, delta func(agen
 	switch {
 	case r != nil:
 		failed.Usage = r.Usage
-	case t.said > 0: // it was asked, and reports what that cost with its answer, if at all
+	case t.said > 0 && t.lent == "": // it was asked, and reports what that cost with its answer, if at all
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		failed.Usage = t.usage().OrEstimate(req, nil)
@@ -299,6 +301,9 @@ func (t *talk) answer() *agent.Response {
 
 // usage is what was consumed since the last answer. t.mu is held.
 func (t *talk) usage() agent.Usage {
+	if t.lent != "" {
+		return agent.Usage{Requests: 1, Priced: 1}
+	}
 	u := agent.Usage{Requests: 1, InputTokens: t.consumed.InputTokens - t.counted.InputTokens, OutputTokens: t.consumed.OutputTokens - t.counted.OutputTokens,
 		CachedTokens: t.consumed.CachedTokens - t.counted.CachedTokens, ReasoningTokens: t.consumed.ReasoningTokens - t.counted.ReasoningTokens}
 	unpriced := t.counted.Requests + 1

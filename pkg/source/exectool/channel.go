@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -137,15 +136,6 @@ func (t *Tool) borrow(ctx context.Context, inv *agent.Invocation, cmd *process.C
 		e.Close()
 		return nil, errors.New("the models that the agent lends to this tool cannot be reached from behind a runner")
 	}
-	cmd.Local = e.Address()
-	own := e.Environ()
-	for _, name := range []string{"NO_PROXY", "no_proxy"} { // a proxy of the environment does not know this machine
-		own = append(own, name+"="+strings.TrimPrefix(toolenv.Lookup(cmd.Env, name)+",127.0.0.1", ","))
-	}
-	cmd.Env = slices.DeleteFunc(cmd.Env, func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return slices.ContainsFunc(own, func(o string) bool { return strings.HasPrefix(o, name+"=") })
-	})
-	cmd.Env = append(cmd.Env, own...)
+	cmd.Local, cmd.Env = e.Address(), toolenv.Lent(cmd.Env, e.Environ())
 	return e.Close, nil
 }

@@ -30,22 +30,29 @@ func CommandHelp(ctx context.Context, p *program.Env, name string) string {
 		p.Note("the description is without the help of %s, which was not run", name)
 		return ""
 	}
-	dir, err := process.NewTemp("agents-help-")
-	if err != nil {
+	help, ok := confined(ctx, p, cmp.Or(p.Describing, 3*time.Second), path, "--help")
+	p.Note("`%s --help` was run for the description", name)
+	if !ok {
 		return ""
 	}
+	return help
+}
+
+// confined runs a program as CommandHelp says, and returns what it prints. ok says that it
+// ended by itself with exit code 0.
+func confined(ctx context.Context, p *program.Env, limit time.Duration, path, arg string) (said string, ok bool) {
+	dir, err := process.NewTemp("agents-help-")
+	if err != nil {
+		return "", false
+	}
 	defer func() { _ = dir.Remove() }()
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(p.Describing, 3*time.Second))
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	environ := append(toolenv.Environ(p.Environ, nil), "LC_ALL=C", "PAGER=cat", "TERM=dumb", "NO_COLOR=1", "COLUMNS=200")
 	out := &head{}
 	box := sandbox.New(sandbox.Place{Dir: dir.Dir, Home: toolenv.Lookup(p.Environ, "HOME"), Environ: p.Environ, Ladder: load.Ladder(p)}, sandbox.Config{Workspace: true})
-	e, err := process.Run(ctx, &process.Command{Path: path, Args: []string{"--help"}, Dir: dir.Dir, Env: environ, Stdout: out, Grace: 200 * time.Millisecond, Sandbox: box})
-	p.Note("`%s --help` was run for the description", name)
-	if err != nil || e.Code != 0 {
-		return ""
-	}
-	return termtext.Clean(string(out.text))
+	e, err := process.Run(ctx, &process.Command{Path: path, Args: []string{arg}, Dir: dir.Dir, Env: environ, Stdout: out, Grace: 200 * time.Millisecond, Sandbox: box})
+	return termtext.Clean(string(out.text)), err == nil && e.Code == 0
 }
 
 // A head keeps the beginning of what is written to it.

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -34,6 +35,9 @@ func Agents() Shipped {
 		if name == Empty {
 			return "is what you write into it"
 		}
+		if title := codingAgents()[name]; title != "" {
+			return "has " + title + " do what it is asked to do"
+		}
 		return about(agents.Files, path.Join(name, agentName), "announce")
 	}}
 }
@@ -62,7 +66,7 @@ func (s Shipped) Names() []string {
 		}
 	}
 	if s.what == "agent" {
-		names = append(names, Empty)
+		names = append(slices.AppendSeq(names, maps.Keys(codingAgents())), Empty)
 		slices.Sort(names)
 	}
 	return names
@@ -123,8 +127,12 @@ func references() *regexp.Regexp {
 // newCopy collects the files of a. A scripted model plays the script of the shipped agent.
 func newCopy(a *Agent) (*shippedCopy, error) {
 	c := &shippedCopy{Agent: a, files: map[string]string{}}
-	if a.From == Empty {
+	switch title := codingAgents()[a.From]; {
+	case a.From == Empty:
 		c.empty()
+		return c, nil
+	case title != "":
+		c.coding(title)
 		return c, nil
 	}
 	real := "agents/" + a.From + "/" + agentName
@@ -149,9 +157,7 @@ func newCopy(a *Agent) (*shippedCopy, error) {
 	if !sandbox.MatchString(text) { // the file with the script has none
 		more += sandbox.FindString(string(data))
 	}
-	if a.Approval != "" {
-		more += `    "approval": "` + a.Approval + "\",\n"
-	}
+	more += approvalLine(a.Approval)
 	text, err = c.refer(c.root, text)
 	text = strings.Replace(text, `    "announce"`, more+`    "announce"`, 1)
 	c.files[file] = strings.Replace(text, `"slug": "`+a.From+`"`, `"slug": "`+a.Slug+`"`, 1)
