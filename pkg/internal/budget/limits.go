@@ -14,8 +14,10 @@ const (
 	// what the manual says of them 0.11. Receipts and what accepts answers are 0.2, checkpoints and undo
 	// 0.15, hooks and workspaces 0.25, the endpoint of lent models 0.25, with the protocols that it
 	// speaks, agents in the background 0.05, and Windows, patterns and trajectories 0.15.
+	// Coding agents of others, with Google's protocol, are 0.06, agents that outlive their caller and
+	// copied folders 0.04, opening long conversations 0.03, and what the manual says of all that 0.1.
 	// The servers are in agents-serve.
-	maxSize = 21_000_000
+	maxSize = 21_300_000
 	// maxInitAllocs is how many allocations our own packages may make before main,
 	// all together: a compiled regular expression or a filled map in a variable of a
 	// package is dozens.
