@@ -50,9 +50,12 @@ type request struct {
 func main() {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
-		if <-signals == syscall.SIGTERM {
+		switch <-signals {
+		case os.Interrupt:
+			cancel(errInterrupted)
+		case syscall.SIGTERM:
 			cancel(errTerminated)
 		}
 		cancel(nil)
@@ -62,10 +65,13 @@ func main() {
 	os.Exit(report(os.Stderr, err))
 }
 
-// errTerminated is that a SIGTERM ended the program, and exitTerminated its exit code.
-var errTerminated = errors.New("terminated")
+// The errors of signals that end the program, and its exit codes then.
+var (
+	errInterrupted = errors.New("interrupted")
+	errTerminated  = errors.New("terminated")
+)
 
-const exitTerminated = 143
+const exitInterrupted, exitTerminated = 130, 143
 
 // report writes an error, which may be the words of another server, and returns the exit code.
 func report(w io.Writer, err error) int {
@@ -76,6 +82,8 @@ func report(w io.Writer, err error) int {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return 0
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
 	case errors.Is(err, errTerminated):
 		return exitTerminated
 	}

@@ -67,7 +67,8 @@ type Options struct {
 	Now          func() time.Time // nil means time.Now
 }
 
-// Run shows conversations at a terminal until the person leaves or ctx ends.
+// Run shows conversations at a terminal until the person leaves or ctx ends. Signals are left to
+// the caller.
 func Run(ctx context.Context, o *Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -80,6 +81,7 @@ func Run(ctx context.Context, o *Options) error {
 	var p *tea.Program
 	p = tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(out),
 		tea.WithEnvironment(o.Environ), tea.WithColorProfile(profile),
+		tea.WithoutSignalHandler(), // which waits for ever if a signal comes while the program ends
 		tea.WithFilter(out.resized(func() *tea.Program { return p })))
 	out.drawn = func() {
 		if m.frames.drawn() {
