@@ -13,7 +13,6 @@ import (
 type foreign struct {
 	name  string
 	bash  string // its name of the tool bash
-	input string // the key of new input in what a command prints
 	file  func(event, matcher, command string, seconds float64) any
 	deny  func(reason string) any
 	renew func(input any) any

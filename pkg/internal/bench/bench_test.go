@@ -27,6 +27,9 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	return &bench{self: self, dir: dir, described: filepath.Join(dir, "described"), server: &model.Server{},
 		fill: strings.NewReplacer("{word}", "filled in").Replace}
 }

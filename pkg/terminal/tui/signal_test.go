@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // TestSignalsEndIt: whatever signals come, also several at once, the program ends and the terminal
@@ -28,7 +27,12 @@ func TestSignalsEndIt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for range 3 { // it is a race
-				s := openChat(t, 80, 20, `sh -c 'echo $$ >pid; exec agents cli --agent-file agent.json'; echo "code $?"`)
+				home, err := os.MkdirTemp("", "signals") // the server writes until it ends
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer os.RemoveAll(home)
+				s := openChat(t, 80, 20, `sh -c 'echo $$ >pid; exec agents cli --agent-file agent.json'; echo "code $?"`, "HOME="+home, "TMPDIR="+home)
 				s.Await(`^── [^\n]*\n>\n`)
 				text, err := os.ReadFile(filepath.Join(s.Dir, "pid"))
 				if err != nil {
@@ -44,9 +48,6 @@ func TestSignalsEndIt(t *testing.T) {
 					}
 				}
 				s.Await(`(?m)^code ` + c.code + `$`)
-				for os.RemoveAll(filepath.Dir(s.Dir)) != nil { // the server writes until it ends
-					time.Sleep(10 * time.Millisecond)
-				}
 			}
 		})
 	}

@@ -166,8 +166,8 @@ func TestACommandContinuesInTheBackgroundAndItsEndIsAMessage(t *testing.T) {
 		say("bash_list", `{}`),
 		say("bash_read", `{"id":"1.1"}`),
 		say("bash", `{"command":"`+release+`","wait_seconds":60}`),
-		say("bash_read", `{"id":"1.1"}`),
-		say("bash_list", `{"wait_seconds":60}`))
+		say("bash_list", `{"wait_seconds":60}`),
+		say("bash_read", `{"id":"1.1"}`))
 	for _, want := range []string{
 		`first\n\n\[It still runs after 0.05 s and continues in the background as command 1.1. Its output is in the file (.+\.output)\. A message follows`,
 		`1.1  runs for [\d.]+ s  \(.+\)  echo first; until`,
