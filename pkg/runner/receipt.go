@@ -221,6 +221,7 @@ func (t *tree) report(c *collector) *agent.FileReport {
 	t.mu.Unlock()
 	switch {
 	case changes && before != nil:
+		<-before.done // a call that is about to begin may wait for it too
 		list, f.Partial = before.files.Changes()
 	case c.late:
 		list, f.Partial = filestate.Since(c.expect.Dir, began, filestate.Limits{Skip: t.skip})

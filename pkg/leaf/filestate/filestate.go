@@ -140,8 +140,8 @@ func (s *State) walk(ctx context.Context, dir folder.Dir, rel string, skip []str
 		}
 		return s.limit == ""
 	})
-	if err == nil && s.limit == "" {
-		err = ctx.Err()
+	if s.limit == "" && ctx.Err() != nil {
+		s.limit = "the look was interrupted"
 	}
 	if err != nil || s.limit != "" {
 		return // what cannot be read is not compared

@@ -34,9 +34,9 @@ const (
 type terminal struct {
 	*os.File
 	left func()
-	// drawn is called when a frame may have been drawn.
-	drawn func()
-	alt   atomic.Bool // it shows the alternate screen
+	// drawn is called when a frame may have been drawn, and began when the first one has.
+	drawn, began func()
+	alt          atomic.Bool // it shows the alternate screen
 
 	// held means that the window is being resized: nothing is drawn until its size has rested.
 	held atomic.Bool
@@ -64,6 +64,10 @@ func (t *terminal) Write(p []byte) (int, error) {
 	}
 	if enter, leave := bytes.LastIndex(p, []byte(altEnter)), bytes.LastIndex(p, []byte(altLeave)); enter != leave {
 		t.alt.Store(enter > leave)
+	}
+	if t.began != nil && !prints && strings.TrimSpace(termtext.Clean(string(p))) != "" {
+		t.began()
+		t.began = nil
 	}
 	if t.drawn != nil && !prints {
 		t.drawn()
@@ -219,6 +223,7 @@ type frames struct {
 	before, after int // the last two
 	wanted, shown int // by the last view
 	view          frame
+	begun         bool // one is on the screen
 }
 
 // show notes what the last view shows, and last returns it.
@@ -232,6 +237,21 @@ func (f *frames) last() frame {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.view
+}
+
+// begin notes that the first frame is on the screen.
+func (f *frames) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.begun = true
+}
+
+// some reports whether a frame is on the screen. What bubbletea prints above one that is not
+// there yet replaces rows of the shell.
+func (f *frames) some() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.begun
 }
 
 // add takes the height that a view wants and returns the one that it may have.

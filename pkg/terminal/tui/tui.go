@@ -88,6 +88,10 @@ func Run(ctx context.Context, o *Options) error {
 			go p.Send(drawnMsg{})
 		}
 	}
+	out.began = func() {
+		m.frames.begin()
+		go p.Send(drawnMsg{})
+	}
 	m.shows, m.resizing = out.alt.Load, out.held.Load
 	out.left = func() { go p.Send(mainScreenMsg{}) }
 	_, err := p.Run()
