@@ -251,7 +251,7 @@ func (m *model) printMore() tea.Cmd {
 		m.closing = true
 		return tea.Tick(closeTime, func(time.Time) tea.Msg { return closedMsg{} })
 	}
-	if m.shows != nil && !m.frames.some() {
+	if !m.frames.some() {
 		return nil
 	}
 	if cmd := m.print.next(m.height - m.liveRows() - 1); cmd != nil || m.print.busy() {

@@ -41,6 +41,7 @@ func newTest(t testing.TB, keys *KeyMap) *test {
 		}
 	}
 	m := newModel(t.Context(), &Options{Keys: keys, Agent: "lead", Now: func() time.Time { return began.Add(5 * time.Second) }})
+	m.frames.begin()
 	m.connecting = true // there is no server to start
 	m.server = &server{agents: []remote.Description{{Name: "lead"}}}
 	x := &test{model: m, t: t}
