@@ -64,7 +64,7 @@ func acquire(ctx context.Context, path, holder string, waits func(holder string)
 		defer told.Stop()
 	}
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		f, err := open(ctx, path)
 		if err != nil {
 			return nil, err
 		}
@@ -88,6 +88,24 @@ func acquire(ctx context.Context, path, holder string, waits func(holder string)
 		}
 		f.Close()
 		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// open opens or creates the file at path. While its last holder removes it, Windows refuses to
+// open it, for a moment: then it tries again, for at most waitQuietly.
+func open(ctx context.Context, path string) (*os.File, error) {
+	ctx, cancel := context.WithTimeout(ctx, waitQuietly)
+	defer cancel()
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err == nil || !beingRemoved(err) {
+			return f, err
+		}
+		select {
+		case <-time.After(minPause):
+		case <-ctx.Done():
 			return nil, err
 		}
 	}
@@ -119,7 +137,7 @@ func sameFile(f *os.File, path string) (bool, error) {
 		return false, err
 	}
 	now, err := os.Stat(path)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || beingRemoved(err) {
 		return false, nil
 	}
 	return err == nil && os.SameFile(mine, now), err

@@ -33,3 +33,6 @@ func flock(f *os.File, how int) error {
 	})
 	return errors.Join(err, lockErr)
 }
+
+// beingRemoved is false: a file that is being removed can be opened until it is gone.
+func beingRemoved(error) bool { return false }
