@@ -387,14 +387,24 @@ func TestConversationsAreContinuedAndBounded(t *testing.T) {
 	count := func(_ context.Context, req *agent.Request) (*agent.Response, error) {
 		return say(fmt.Sprintf("message %d", len(req.Messages))), nil
 	}
-	w := greet(t, newServer(mcpserver.Options{}, newAgent("count", count), newAgent("other", count)))
+	h, agents := newHost(), []mcpserver.Agent{newAgent("count", count), newAgent("other", count)}
+	for _, a := range agents {
+		h.Offers = append(h.Offers, host.Agent(a))
+	}
+	s := hosted(mcpserver.Options{}, h)
+	s.SetAgents(agents)
+	w := greet(t, s)
 	ask := func(name, session string) reply {
 		args := `{"prompt":"x"}`
 		if session != "" {
 			args = fmt.Sprintf(`{"prompt":"x","session":%q}`, session)
 		}
 		w.send(call("1", name, args))
-		return w.recv()
+		r := w.recv()
+		if err := h.Wait(); err != nil { // an answer may come before its session is stored
+			t.Error(err)
+		}
+		return r
 	}
 	first := ask("count", "").Result.Meta[mcpserver.MetaSession].(string)
 	if r := ask("count", first); r.text() != "message 3|session: "+first {
