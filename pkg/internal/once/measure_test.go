@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "measure everything and write docs/at-most-once.md")
+var update = flag.Bool("update", false, "measure everything and write docs/at-most-once.md, or docs/peers.md")
 
 // A row is the sum of many runs.
 type row struct {
@@ -87,7 +87,7 @@ func TestMeasure(t *testing.T) {
 	}
 	text := fmt.Sprintf("%s/%s, %d processors.\n\n| program | version | resumed with |\n|---|---|---|\n%s\n%s%s\nWhat the model reads of a call that was interrupted:\n\n| program | result |\n|---|---|\n%s",
 		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), &sum.versions, rowsHead, &sum.rows, &sum.texts)
-	if err := replaceFigures("../../../docs/at-most-once.md", text); err != nil {
+	if err := replaceFigures("../../../docs/at-most-once.md", "bench-once", text); err != nil {
 		t.Error(err)
 	}
 }
@@ -161,9 +161,9 @@ func (p program) version(path string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// replaceFigures writes text between the markers of a page.
-func replaceFigures(file, text string) error {
-	const begin, end = "<!-- figures: written by make bench-once -->\n", "<!-- end of figures -->\n"
+// replaceFigures writes text between the markers of a page for a target of the Makefile.
+func replaceFigures(file, target, text string) error {
+	begin, end := "<!-- figures: written by make "+target+" -->\n", "<!-- end of figures -->\n"
 	old, err := os.ReadFile(file)
 	if err != nil {
 		return err

@@ -149,7 +149,7 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	if work && next != nil {
 		name, args = w.program.call(w, *next, check)
 	}
-	w.note(work, next == nil, told)
+	w.note(work, next == nil, told, len(body))
 	out.Header().Set("Content-Type", "text/event-stream")
 	answer(out, r.URL.Path, fmt.Sprintf("c%d", len(calls)+1), name, args)
 	if f, ok := out.(http.Flusher); ok {

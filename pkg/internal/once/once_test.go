@@ -33,7 +33,7 @@ type world struct {
 	program program
 	hasty   bool   // the model
 	path    string // of the program
-	dir     string
+	dir     string // "" is a new one
 	url     string
 
 	mu       sync.Mutex
@@ -41,6 +41,8 @@ type world struct {
 	counts   map[string]int
 	proc     *os.Process
 	requests int
+	first    time.Time // when the first request came
+	size     int       // of the first request, in bytes
 	final    bool
 	told     []string
 	killed   int
@@ -52,10 +54,13 @@ func (w *world) asked() bool {
 	return w.requests > 0
 }
 
-func (w *world) note(work, final bool, told []string) {
+func (w *world) note(work, final bool, told []string, size int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if work {
+		if w.requests == 0 {
+			w.first, w.size = time.Now(), size
+		}
 		w.requests++
 		w.final = final
 		if len(told) > len(w.told) {
@@ -89,6 +94,7 @@ type result struct {
 	kills, starts int
 	told          []string // what the model read of actions that were interrupted
 	finished      bool
+	began         time.Time     // the first start
 	took          time.Duration // of the first start
 	output        string
 }
@@ -99,7 +105,10 @@ const maxStarts = 12
 func play(t *testing.T, w *world) (r result) {
 	t.Helper()
 	p, k := w.program, w.task
-	w.dir, w.counts = t.TempDir(), map[string]int{}
+	w.counts = map[string]int{}
+	if w.dir == "" {
+		w.dir = t.TempDir()
+	}
 	server := httptest.NewServer(w)
 	defer server.Close()
 	w.url = server.URL
@@ -107,7 +116,7 @@ func play(t *testing.T, w *world) (r result) {
 	text, err := json.Marshal(place{w.url, ledger})
 	for _, dir := range []string{"tools", "home", "work"} {
 		if err == nil {
-			err = os.Mkdir(filepath.Join(w.dir, dir), 0o755)
+			err = os.MkdirAll(filepath.Join(w.dir, dir), 0o755)
 		}
 	}
 	for _, e := range []error{err, os.WriteFile(ledger, nil, 0o644), os.WriteFile(filepath.Join(w.dir, "tools/place.json"), text, 0o644), p.prepare(w)} {
@@ -119,7 +128,7 @@ func play(t *testing.T, w *world) (r result) {
 		began := time.Now()
 		ok, out := w.run(t.Context(), p.args(w))
 		if r.starts++; r.starts == 1 {
-			r.took = time.Since(began)
+			r.began, r.took = began, time.Since(began)
 		}
 		r.finished = ok && w.final || p.ended(w)
 		r.output += out
