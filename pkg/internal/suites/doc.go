@@ -6,4 +6,5 @@
 //	JSON_SCHEMA_BENCH       a checkout of guidance-ai/jsonschemabench
 //	GORILLA                 a checkout of ShishirPatil/gorilla, for BFCL
 //	COMMAND_GUARD           a checkout of Dicklesworthstone/destructive_command_guard
+//	SWE_AGENT               a checkout of SWE-agent/SWE-agent
 package suites
