@@ -6,5 +6,6 @@
 //	JSON_SCHEMA_BENCH       a checkout of guidance-ai/jsonschemabench
 //	GORILLA                 a checkout of ShishirPatil/gorilla, for BFCL
 //	COMMAND_GUARD           a checkout of Dicklesworthstone/destructive_command_guard
+//	SEMCONV_GENAI           a checkout of open-telemetry/semantic-conventions-genai
 //	SWE_AGENT               a checkout of SWE-agent/SWE-agent
 package suites
