@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/acp"
+	"github.com/agents-exe/agents/pkg/acp/acptest"
 	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
 )
 
@@ -73,7 +74,12 @@ func serveACP(t *testing.T, cmd *exec.Cmd) *acpClient {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	c := &acpClient{t: t, conn: acp.NewConn(out, in), dir: cmd.Dir, in: in, kill: cmd.Process.Signal}
+	check, err := acptest.New(func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := acp.NewConn(io.TeeReader(out, check.Ours()), io.MultiWriter(check.Theirs(), in))
+	c := &acpClient{t: t, conn: conn, dir: cmd.Dir, in: in, kill: cmd.Process.Signal}
 	c.conn.Notify = func(_ string, params json.RawMessage) {
 		var n acp.Notification
 		if err := acp.Decode(params, &n); err != nil {
@@ -398,4 +404,16 @@ func TestAnEditorAnswersForms(t *testing.T) {
 	c := startACP(t, files, "--yes")
 	c.prompt(c.session(), "ask")
 	want(t, c.taken(), "the editor answers", "Who?")
+}
+
+// The answer to a client of a later version is the version that is spoken here.
+func TestAnEditorOfALaterVersion(t *testing.T) {
+	c := startACP(t, acpFiles(), "--no-session")
+	var r acp.InitializeResponse
+	c.call(acp.MethodInitialize, json.RawMessage(`{"protocolVersion":2,"info":{"name":"editor","version":"1"},"capabilities":{"elicitation":{"form":{}}}}`), &r)
+	if r.ProtocolVersion != acp.Version || r.AgentInfo == nil {
+		t.Errorf("initialize of version 2 = %+v", r)
+	}
+	c.prompt(c.session(), "echo one")
+	want(t, c.taken(), "agent_message_chunk echo one")
 }

@@ -1,10 +1,10 @@
 package observe
 
-// The names in spans. Those of gen_ai.* and error.* follow the semantic conventions
-// of OpenTelemetry v1.41.1 (docs/gen-ai/gen-ai-spans.md and gen-ai-agent-spans.md, in
-// development), the last release with generative AI in it; they are being developed
-// further in open-telemetry/semantic-conventions-genai. The contents of messages and
-// tool calls, which the conventions leave to opt in, are not exported.
+// The names in spans. Those of gen_ai.* and error.* follow the semantic conventions for
+// generative AI in open-telemetry/semantic-conventions-genai (model/gen-ai, in development);
+// TestTelemetry of pkg/internal/suites compares them. The schema is that of the last release of
+// OpenTelemetry's common conventions that has them too; the new repository has released none.
+// The contents of messages and tool calls, which the conventions leave to opt in, are not exported.
 const (
 	semconvSchema = "https://opentelemetry.io/schemas/1.41.0"
 

@@ -64,10 +64,12 @@ type request struct {
 // A format is the form of the answer. In chat completions the schema is in an object of
 // its own.
 type format struct {
-	Type   string          `json:"type"`
-	Name   string          `json:"name,omitempty"`
-	Schema json.RawMessage `json:"schema,omitempty"`
-	Within *format         `json:"json_schema,omitempty"`
+	Type        string          `json:"type"`
+	Name        string          `json:"name,omitempty"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema,omitempty"`
+	Strict      bool            `json:"strict,omitempty"`
+	Within      *format         `json:"json_schema,omitempty"`
 }
 
 // schema returns the JSON Schema of the answer, nil if it is a text.

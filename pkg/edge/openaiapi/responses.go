@@ -3,10 +3,12 @@ package openaiapi
 import (
 	"cmp"
 	"crypto/rand"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -132,6 +134,9 @@ func (o *responseOutput) finish(r *reply) {
 	if r.short != "" {
 		whole["status"], whole["incomplete_details"] = "incomplete", object{"reason": strings.Replace(r.short, cutShort, "max_output_tokens", 1)}
 	}
+	if whole["status"] == "completed" {
+		whole["completed_at"] = time.Now().Unix()
+	}
 	whole["usage"] = usage(r.usage, "input", "output")
 	r.extra.add(whole)
 	if o.req.Store && o.handler != nil {
@@ -141,7 +146,7 @@ func (o *responseOutput) finish(r *reply) {
 		writeJSON(o.w, http.StatusOK, whole)
 		return
 	}
-	o.event("response."+whole["status"].(string), object{"response": whole})
+	o.end("response."+whole["status"].(string), whole)
 }
 
 func (o *responseOutput) fail(err error) {
@@ -152,19 +157,52 @@ func (o *responseOutput) fail(err error) {
 	o.close("incomplete")
 	whole := o.object("failed")
 	whole["error"] = object{"code": "server_error", "message": asAPIError(err).Text}
-	o.event("response.failed", object{"response": whole})
+	o.end("response.failed", whole)
 }
 
-// object is the response as it is now.
+// end sends the last event, and what Open Responses wants behind it.
+func (o *responseOutput) end(kind string, whole object) {
+	o.event(kind, object{"response": whole})
+	o.write([]byte("data: [DONE]\n\n"))
+}
+
+// object is the response as it is now, with all that Open Responses requires. The agent file says
+// how the model is asked, so what only tunes a model has the default of the API.
 func (o *responseOutput) object(status string) object {
-	r := o.req
+	r, choice := o.req, json.RawMessage(`"auto"`)
+	if given(r.ToolChoice) {
+		choice = r.ToolChoice
+	}
 	return object{
-		"id": o.id, "object": "response", "created_at": r.created, "status": status, "model": r.Model, "background": false,
+		"id": o.id, "object": "response", "created_at": r.created, "completed_at": nil, "status": status, "model": r.Model, "background": false,
 		"error": nil, "incomplete_details": nil, "output": append([]object{}, o.items...), "usage": nil,
 		"instructions": text(r.Instructions), "metadata": r.Metadata, "previous_response_id": text(r.Previous), "store": r.Store,
-		"parallel_tool_calls": r.Parallel, "tools": r.Tools, "tool_choice": r.ToolChoice,
-		"text": object{"format": cmp.Or(r.Text.Format, &format{Type: "text"})}, "temperature": nil, "top_p": nil, // the agent file has them
+		"parallel_tool_calls": r.Parallel, "tools": withKeys(r.Tools, "description", "parameters", "strict"), "tool_choice": choice,
+		"text":        object{"format": cmp.Or(r.Text.Format, &format{Type: "text"}).shown()},
+		"temperature": 1, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0, "top_logprobs": 0,
+		"reasoning": nil, "max_output_tokens": nil, "max_tool_calls": nil, "truncation": "disabled", "service_tier": "default",
+		"safety_identifier": nil, "prompt_cache_key": nil,
 	}
+}
+
+// withKeys returns a list of objects, each with all of the keys.
+func withKeys(list json.RawMessage, keys ...string) []object {
+	var objects []object
+	_ = json.Unmarshal(list, &objects) // what is not a list of objects was refused
+	for _, o := range objects {
+		for _, key := range keys {
+			o[key] = o[key] // null if it is absent
+		}
+	}
+	return append([]object{}, objects...)
+}
+
+// shown is the format with all the keys of its type.
+func (f *format) shown() object {
+	if f.Type != "json_schema" {
+		return object{"type": f.Type}
+	}
+	return object{"type": f.Type, "name": f.Name, "description": text(f.Description), "schema": f.Schema, "strict": f.Strict}
 }
 
 // withoutNote returns messages without the instructions of one request: they do not hold

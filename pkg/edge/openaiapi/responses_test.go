@@ -183,3 +183,80 @@ func TestRefusal(t *testing.T) {
 		t.Errorf("response = %s", got.RawJSON())
 	}
 }
+
+// A response, in each event too, has the keys that the schema of Open Responses requires
+// (public/openapi/openapi.json, version 2026-04-24), and no null where it wants a value.
+func TestResponsesHaveTheirRequiredKeys(t *testing.T) {
+	values := []string{"id", "object", "created_at", "status", "model", "output", "tools", "tool_choice", "truncation", "parallel_tool_calls", "text", "top_p",
+		"presence_penalty", "frequency_penalty", "top_logprobs", "temperature", "store", "background", "service_tier", "metadata"}
+	nullable := []string{"completed_at", "incomplete_details", "previous_response_id", "instructions", "error", "reasoning", "usage", "max_output_tokens", "max_tool_calls", "safety_identifier", "prompt_cache_key"}
+	check := func(name string, r map[string]any) {
+		t.Helper()
+		for _, key := range append(slices.Clone(values), nullable...) {
+			if v, there := r[key]; !there || v == nil && slices.Contains(values, key) {
+				t.Errorf("%s: %s is missing or null: %v", name, key, r)
+			}
+		}
+		if (r["completed_at"] != nil) != (r["status"] == "completed") {
+			t.Errorf("%s: status %v, completed_at %v", name, r["status"], r["completed_at"])
+		}
+		for _, tool := range r["tools"].([]any) {
+			for _, key := range []string{"type", "name", "description", "parameters", "strict"} {
+				if _, there := tool.(map[string]any)[key]; !there {
+					t.Errorf("%s: a tool has no %s: %v", name, key, tool)
+				}
+			}
+		}
+		format := r["text"].(map[string]any)["format"].(map[string]any)
+		for _, key := range []string{"name", "description", "schema", "strict"} {
+			if _, there := format[key]; there != (format["type"] == "json_schema") {
+				t.Errorf("%s: the format is %v", name, format)
+			}
+		}
+	}
+	short := int64(1)
+	for name, c := range map[string]struct {
+		model model
+		turns *int64
+		more  string
+	}{
+		"text":       {model(says("{}")), nil, ``},
+		"null":       {model(says("{}")), nil, `,"tools":null,"tool_choice":null,"text":{"format":null}`},
+		"tools":      {model(says("{}")), nil, `,"tools":[{"type":"function","name":"a"},{"type":"function","name":"b","strict":true,"parameters":{"type":"object"}}]`},
+		"schema":     {model(says("{}")), nil, `,"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"}}}`},
+		"object":     {model(says("{}")), nil, `,"text":{"format":{"type":"json_object"}}`},
+		"call":       {model(func(*agent.Request, func(string)) (agent.Message, error) { return calls("", "a", "{}"), nil }), nil, `,"tools":[{"type":"function","name":"a"}]`},
+		"incomplete": {model(func(*agent.Request, func(string)) (agent.Message, error) { return calls("So far.", "clock", "{}"), nil }), &short, ``},
+		"failed": {model(func(_ *agent.Request, say func(string)) (agent.Message, error) {
+			say("Well, ")
+			return agent.Message{}, fmt.Errorf("no route")
+		}), nil, ``},
+	} {
+		s := serve(t, c.model, clock)
+		s.agents[0].Budget.Turns = c.turns
+		for _, stream := range []string{"false", "true"} {
+			status, body, _ := s.post(t, "/v1/responses", `{"model":"helper","input":"hi","stream":`+stream+c.more+`}`)
+			seen := 0
+			for line := range strings.Lines(body) {
+				var r map[string]any
+				line, event := strings.CutPrefix(line, "data: ")
+				if json.Unmarshal([]byte(line), &r) != nil {
+					continue
+				}
+				if event {
+					r, _ = r["response"].(map[string]any)
+				}
+				if r != nil && status == 200 {
+					check(name+", stream "+stream, r)
+					seen++
+				}
+			}
+			if strings.HasSuffix(body, "\n\ndata: [DONE]\n\n") != (stream == "true") {
+				t.Errorf("%s, stream %s: the end of %s", name, stream, body)
+			}
+			if want := map[string]int{"false": 1, "true": 3}[stream]; seen != want && (name != "failed" || stream == "true") {
+				t.Errorf("%s, stream %s: %d responses, want %d: %s", name, stream, seen, want, body)
+			}
+		}
+	}
+}

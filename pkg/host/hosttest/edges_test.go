@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agents-exe/agents/pkg/acp"
+	"github.com/agents-exe/agents/pkg/acp/acptest"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/agents-exe/agents/pkg/edge/a2aapi"
@@ -591,7 +592,11 @@ func overACP(t *testing.T, h *host.Host) hosttest.Client {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	c := &editor{t: t, in: toServer}
-	c.conn = acp.NewConn(io.TeeReader(fromServer, &c.all), toServer)
+	check, err := acptest.New(func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.conn = acp.NewConn(io.TeeReader(fromServer, io.MultiWriter(check.Ours(), &c.all)), io.MultiWriter(check.Theirs(), toServer))
 	c.conn.Notify, c.conn.Request = c.update, c.permission
 	s := &acpserver.Server{Open: func(_ context.Context, o acpserver.Opening) (*acpserver.Conversation, error) {
 		answer := func(ctx context.Context, q agent.Event) (json.RawMessage, error) {

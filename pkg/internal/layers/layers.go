@@ -151,6 +151,7 @@ var rules = []rule{
 	{path: "examples/...", floor: commands},
 	{path: "tools/...", floor: commands},
 
+	{path: "pkg/acp/acptest", floor: support},
 	{path: "pkg/agent/agenttest", floor: support},
 	{path: "pkg/source/exectool/runnertest", floor: support},
 	{path: "pkg/host/hosttest", floor: support},

@@ -93,6 +93,8 @@ type question struct {
 	ID       string
 	Function []function
 	Truth    []map[string]map[string]any `json:"ground_truth"`
+	// turns are the calls of each answer of the model.
+	turns [][]made
 }
 
 // questions reads one category.
@@ -168,16 +170,22 @@ func (f function) write(dir string) error {
 // of its function exactly, or is refused with a reason.
 func TestBFCL(t *testing.T) {
 	dir := folder(t, "GORILLA", "berkeley-function-call-leaderboard/bfcl_eval/data")
-	binary := os.Getenv("AGENTS_TEST_AGENTS")
-	if binary == "" {
-		t.Skip("AGENTS_TEST_AGENTS does not name the program: run `make suites`")
-	}
-	cache := t.TempDir()
+	binary, cache := program(t), t.TempDir()
 	for _, name := range []string{"simple_python", "simple_java", "simple_javascript", "multiple", "parallel", "parallel_multiple",
 		"live_simple", "live_multiple", "live_parallel", "live_parallel_multiple"} {
 		t.Run(name, func(t *testing.T) {
 			counts, began := tally{}, time.Now()
 			for _, q := range questions(t, dir, "BFCL_v4_"+name+".json") {
+				q.turns = [][]made{q.calls()}
+				q.play(t, binary, cache, counts)
+			}
+			t.Logf("%s; %.0f s", counts, time.Since(began).Seconds())
+		})
+	}
+	for _, name := range []string{"base", "miss_func", "miss_param", "long_context"} {
+		t.Run("multi_turn_"+name, func(t *testing.T) {
+			counts, began := tally{}, time.Now()
+			for _, q := range dialogues(t, dir, "BFCL_v4_multi_turn_"+name+".json") {
 				q.play(t, binary, cache, counts)
 			}
 			t.Logf("%s; %.0f s", counts, time.Since(began).Seconds())
@@ -191,12 +199,8 @@ type made struct {
 	args map[string]any
 }
 
-// play runs the question and compares what its executables got.
-func (q question) play(t *testing.T, binary, cache string, counts tally) {
-	t.Helper()
-	dir := t.TempDir()
-	var calls []made
-	var scripted []map[string]any
+// calls are those of an answer, with the first value that is accepted for each argument.
+func (q question) calls() (list []made) {
 	for _, truth := range q.Truth {
 		for name, options := range truth {
 			args := map[string]any{}
@@ -205,13 +209,27 @@ func (q question) play(t *testing.T, binary, cache string, counts tally) {
 					args[k] = v
 				}
 			}
-			calls = append(calls, made{slug(name), args})
-			raw, err := json.Marshal(args)
+			list = append(list, made{slug(name), args})
+		}
+	}
+	return list
+}
+
+// play runs the question and compares what its executables got.
+func (q question) play(t *testing.T, binary, cache string, counts tally) {
+	t.Helper()
+	dir := t.TempDir()
+	var rules []any
+	for i, turn := range q.turns {
+		var scripted []map[string]any
+		for _, c := range turn {
+			raw, err := json.Marshal(c.args)
 			if err != nil {
 				t.Fatal(err)
 			}
-			scripted = append(scripted, map[string]any{"tool": "bash_" + slug(name), "rawArgs": strings.ReplaceAll(string(raw), "${", "$${")})
+			scripted = append(scripted, map[string]any{"tool": "bash_" + c.tool, "rawArgs": strings.ReplaceAll(string(raw), "${", "$${")})
 		}
+		rules = append(rules, map[string]any{"when": map[string]any{"turn": i + 1}, "answer": map[string]any{"calls": scripted}})
 	}
 	err := os.Mkdir(filepath.Join(dir, "tools"), 0o755)
 	for _, f := range q.Function {
@@ -219,10 +237,9 @@ func (q question) play(t *testing.T, binary, cache string, counts tally) {
 			err = f.write(dir)
 		}
 	}
-	text, scriptErr := json.Marshal(map[string]any{"rules": []any{
-		map[string]any{"when": map[string]any{"turn": 1}, "answer": map[string]any{"calls": scripted}}, map[string]any{"answer": map[string]any{"text": "done"}}}})
+	text, scriptErr := json.Marshal(map[string]any{"rules": append(rules, map[string]any{"answer": map[string]any{"text": "done"}})})
 	for _, e := range []error{err, scriptErr, os.WriteFile(filepath.Join(dir, "script.json"), text, 0o644),
-		os.WriteFile(filepath.Join(dir, "agent.json"), []byte(`{"tag":"OpenAIAgentDescription","contents":{"slug":"a","flavor":"scripted","script":"script.json","toolDirectory":"tools"}}`), 0o644)} {
+		os.WriteFile(filepath.Join(dir, "agent.json"), []byte(`{"tag":"OpenAIAgentDescription","contents":{"slug":"a","flavor":"scripted","script":"script.json","toolDirectory":"tools","maxTurns":1000}}`), 0o644)} {
 		if e != nil {
 			t.Fatal(e)
 		}
@@ -244,13 +261,22 @@ func (q question) play(t *testing.T, binary, cache string, counts tally) {
 	}
 	got := received(t, filepath.Join(dir, "calls"))
 	counts["exact"] += len(got)
-	for _, g := range got {
-		if !slices.ContainsFunc(calls, func(c made) bool { return c.is(g) }) {
-			t.Errorf("%s: the executable got %q", q.ID, g)
+	calls, rest := 0, got
+	for _, turn := range q.turns { // the calls of one turn run at the same time
+		calls += len(turn)
+		for open := slices.Clone(turn); len(rest) > 0; rest = rest[1:] {
+			i := slices.IndexFunc(open, func(c made) bool { return c.is(rest[0]) })
+			if i < 0 {
+				break
+			}
+			open = slices.Delete(open, i, i+1)
 		}
 	}
-	if len(got)+len(refusals) != len(calls) {
-		t.Errorf("%s: %d calls, %d arrived, %d refused", q.ID, len(calls), len(got), len(refusals))
+	if len(rest) > 0 {
+		t.Errorf("%s: an executable got %q", q.ID, rest[0])
+	}
+	if len(got)+len(refusals) != calls {
+		t.Errorf("%s: %d calls, %d arrived, %d refused", q.ID, calls, len(got), len(refusals))
 	}
 }
 

@@ -6,4 +6,8 @@
 //	JSON_SCHEMA_BENCH       a checkout of guidance-ai/jsonschemabench
 //	GORILLA                 a checkout of ShishirPatil/gorilla, for BFCL
 //	COMMAND_GUARD           a checkout of Dicklesworthstone/destructive_command_guard
+//	AGENT_DOJO              a checkout of ethz-spylab/agentdojo
+//	OPEN_RESPONSES          a checkout of openresponses/openresponses with bun and zod in node_modules
+//	SEMCONV_GENAI           a checkout of open-telemetry/semantic-conventions-genai
+//	SWE_AGENT               a checkout of SWE-agent/SWE-agent
 package suites

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/acp"
+	"github.com/agents-exe/agents/pkg/acp/acptest"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
 	"github.com/agents-exe/agents/pkg/policy"
@@ -34,7 +36,15 @@ func TestMain(m *testing.M) {
 
 // fake is an agent with a certain behavior.
 func fake(name string) {
-	c := acp.NewConn(os.Stdin, os.Stdout)
+	check, err := acptest.New(func(err error) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(9)
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(9)
+	}
+	c := acp.NewConn(io.TeeReader(os.Stdin, check.Ours()), io.MultiWriter(check.Theirs(), os.Stdout))
 	update := func(u acp.Update) { c.Send(acp.MethodUpdate, acp.Notification{SessionID: "s", Update: u}) }
 	say := func(text string) {
 		update(acp.Update{Kind: acp.AgentChunk, Content: acp.Raw(acp.TextBlock(text))})
