@@ -164,6 +164,9 @@ func summary(p *program.Env, t *agentfile.Tree) error {
 	var b strings.Builder
 	for _, n := range t.Nodes {
 		fmt.Fprintf(&b, "%s (%s): %d %s%s\n", n.Agent.Slug, n.File.Path, len(n.Tools), program.Plural(len(n.Tools), "tool"), limits(n.Agent))
+		if hidden := n.HiddenTools(); hidden > 0 {
+			fmt.Fprintf(&b, "  %d of them are hidden until the model activates them (meta_discover_tools)\n", hidden)
+		}
 		for _, s := range n.Sandboxes() {
 			if s.Enforced == "" {
 				continue

@@ -1,9 +1,11 @@
 package agentfile
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -48,43 +50,204 @@ func (n *Node) hides(spec agent.ToolSpec) bool {
 	return n.Agent.Rights != nil && n.Agent.Rights.Hides(&agent.Invocation{Spec: spec, Agent: n.Agent.Slug, Path: n.path()})
 }
 
+// An Activation says when an agent has too many tools: see activate.Limit. In a file it is
+// "auto", the default, "all", or the numbers.
+type Activation struct {
+	All           bool
+	Tools, Tokens int // 0: the default
+}
+
+// UnmarshalJSON reads each of the forms.
+func (a *Activation) UnmarshalJSON(data []byte) error {
+	var word string
+	if json.Unmarshal(data, &word) == nil {
+		*a = Activation{All: word == "all"}
+		return nil
+	}
+	type plain Activation
+	return json.Unmarshal(data, (*plain)(a))
+}
+
+// The default limits of tools: a number, and a part of the context.
+const (
+	manyTools        = 60
+	manyToolsContext = 10
+)
+
+// limit returns what hides tools of n if it has too many, nil if nothing does. settled means that
+// its tools are known now: no server has to be asked.
+func (n *Node) limit(tools agent.ToolList, watches bool) (limit *activate.Limit, settled bool) {
+	s := n.File.Spec
+	if s.Activation.All {
+		return nil, true
+	}
+	context := cmp.Or(n.Agent.ContextTokens, agent.DefaultContextTokens)
+	limit = &activate.Limit{Tools: cmp.Or(s.Activation.Tools, manyTools), Tokens: cmp.Or(s.Activation.Tokens, context/manyToolsContext)}
+	settled = !watches && !slices.ContainsFunc(n.live, func(s liveSet) bool { return s.toolgroup == "" && s.many })
+	if watches {
+		tools = slices.Clone(tools)
+		for _, t := range n.executables.list() {
+			if t.Agent() == "" && n.folderOf(t) == "" {
+				tools = append(tools, t)
+			}
+		}
+	}
+	var specs []agent.ToolSpec
+	for _, t := range tools {
+		if n.toolgroupOf(t) != "" {
+			continue
+		}
+		spec := t.Spec()
+		specs = append(specs, spec)
+		if n.folderOf(t) == "" {
+			limit.Others = append(limit.Others, spec)
+		}
+	}
+	if settled && !limit.Exceeds(specs) {
+		return nil, true
+	}
+	return limit, settled
+}
+
+// folderOf returns the name of the folder that a tool comes from, if the file of n does not name
+// the tool itself.
+func (n *Node) folderOf(t agent.Tool) string {
+	e, ok := agent.As[*exectool.Tool](t)
+	if !ok || e.Source().Kind != exectool.Folder || e.Source().Toolgroup != "" {
+		return ""
+	}
+	return folderName(e.Source().Path)
+}
+
+func folderName(path string) string { return filepath.Base(absolute(".", path)) }
+
 // toolsets makes the toolsets of n: tools and those that activate toolgroups, then one for
 // each group, then the live ones. watched, if it is not nil, has more tools.
 func (l *loader) toolsets(n *Node, tools agent.ToolList, watched *watched) []agent.Toolset {
+	limit, settled := n.limit(tools, watched != nil)
+	n.activation = limit
+	type part struct{ group, folder string }
+	partOf := func(t agent.Tool) part {
+		p := part{group: n.toolgroupOf(t)}
+		if limit != nil {
+			p.folder = n.folderOf(t)
+		}
+		return p
+	}
 	var sets []agent.Toolset
-	var groups []*activate.Group
-	add := func(set agent.Toolset, group, prefix string) {
-		if group != "" {
-			g := &activate.Group{Toolset: set, Name: group, Prefix: prefix, Hides: n.hides}
-			groups, set = append(groups, g), g
+	var always, groups []*activate.Group // always: those that hide their tools in any case
+	add := func(set agent.Toolset, g activate.Group) {
+		if g.Name != "" {
+			own := &g
+			own.Toolset, own.Hides, groups = set, n.hides, append(groups, own)
+			if own.Limit == nil {
+				always = append(always, own)
+			} else {
+				limit.Groups = append(limit.Groups, own)
+			}
+			set = own
 		}
 		sets = append(sets, set)
 	}
-	lists := map[string]agent.ToolList{"": nil} // by toolgroup
+	lists := map[part]agent.ToolList{{}: nil}
+	watches := map[part]bool{}
 	for _, p := range n.executables.programs {
-		lists[p.Toolgroup] = nil // for watched
+		own := part{group: p.Toolgroup}
+		if limit != nil && p.Kind == exectool.Folder && p.Toolgroup == "" {
+			own.folder = folderName(p.Path)
+		}
+		lists[own], watches[own] = nil, watched != nil
+	}
+	if watched != nil && !slices.ContainsFunc(slices.Collect(maps.Keys(watches)), func(p part) bool { return p.group == "" }) {
+		watches[part{}] = true // so that what is wrong is reported although no group is active
 	}
 	for _, t := range tools {
-		group := n.toolgroupOf(t)
-		lists[group] = append(lists[group], t)
+		p := partOf(t)
+		lists[p] = append(lists[p], t)
 	}
-	for _, group := range slices.Sorted(maps.Keys(lists)) {
-		if group != "" && len(lists[group]) > 0 {
-			add(lists[group], group, "")
+	required := func(name string) bool { return slices.Contains(n.File.Spec.RequiredTools, name) }
+	for _, p := range slices.SortedFunc(maps.Keys(lists), func(a, b part) int {
+		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.folder, b.folder))
+	}) {
+		group := activate.Group{Name: p.group}
+		if p.folder != "" {
+			group = activate.Group{Name: p.folder, Limit: limit, Named: required}
 		}
-		if watched != nil {
+		if group.Name != "" && len(lists[p]) > 0 {
+			add(lists[p], group)
+		}
+		if watches[p] {
+			first := len(sets) == 0
 			add(agent.WrapToolset(watched, func(_ context.Context, list []agent.Tool, err error) ([]agent.Tool, error) {
-				return slices.DeleteFunc(slices.Clone(list), func(t agent.Tool) bool { return n.toolgroupOf(t) != group }), err
-			}), group, "")
+				if !first {
+					err = nil // it is the same
+				}
+				return slices.DeleteFunc(slices.Clone(list), func(t agent.Tool) bool { return partOf(t) != p }), err
+			}), group)
 		}
 	}
 	for _, s := range n.live {
-		add(s.Toolset, s.toolgroup, s.prefix)
+		group := activate.Group{Name: s.toolgroup, Prefix: s.prefix}
+		if limit != nil && s.toolgroup == "" && s.many {
+			group = activate.Group{Name: s.name, Limit: limit, Named: func(name string) bool { return required(name) || slices.Contains(s.named, name) }}
+		}
+		add(s.Toolset, group)
 	}
-	for _, t := range activate.Tools(groups) {
-		lists[""] = append(lists[""], schema.Checked(t))
+	own := lists[part{}]
+	meta := l.meta(always)
+	switch {
+	case limit == nil:
+		own = append(own, meta...)
+	case settled && limit.Hides(context.Background()):
+		meta = l.meta(groups)
+		own = append(own, meta...)
+	default:
+		sets = append([]agent.Toolset{limit.Toolset(l.meta(groups), meta)}, sets...)
+	}
+	for _, t := range meta {
 		n.Tools = append(n.Tools, t.Spec())
 	}
 	slices.SortStableFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
-	return append([]agent.Toolset{lists[""]}, sets...)
+	return append([]agent.Toolset{own}, sets...)
+}
+
+// meta returns the tools that activate groups.
+func (l *loader) meta(groups []*activate.Group) (list agent.ToolList) {
+	for _, t := range activate.Tools(groups) {
+		list = append(list, schema.Checked(t))
+	}
+	return list
+}
+
+// HiddenTools returns how many of n's tools are hidden until its model activates them because n
+// has too many. Those of MCP servers count once they were asked.
+func (n *Node) HiddenTools() int {
+	if n.activation == nil {
+		return 0
+	}
+	return n.activation.Hidden()
+}
+
+// HideTools decides whether tools are hidden if n may have too many, so that no server has to be
+// asked.
+func (n *Node) HideTools(hides bool) {
+	if n.activation != nil && n.activation.Hidden() == 0 {
+		n.activation.Set(hides)
+	}
+}
+
+// settleTools decides whether tools of n are hidden, and notes the tools that find them.
+func (n *Node) settleTools(ctx context.Context) {
+	if n.activation == nil || !n.activation.Hides(ctx) {
+		return
+	}
+	n.Tools = slices.DeleteFunc(n.Tools, func(s agent.ToolSpec) bool { return s.Source == activate.Source })
+	for _, set := range n.Agent.Toolsets {
+		list, _ := agent.ToolsOf(ctx, set, &agent.State{})
+		for _, t := range list {
+			if s := t.Spec(); s.Source == activate.Source {
+				n.Tools = append(n.Tools, s)
+			}
+		}
+	}
 }

@@ -155,7 +155,7 @@ func (l *loader) toolDirectory(n *Node) {
 		l.report(n.File.problem(LeftOut, CodePath, pointer, "%s: %s", named(dir), plain(err)))
 		return
 	}
-	n.executables.programs = append(n.executables.programs, program{Source: exectool.Source{Path: dir, AllowDash: n.File.Spec.AllowDash}})
+	n.executables.programs = append(n.executables.programs, program{Source: exectool.Source{Path: dir, Kind: exectool.Folder, AllowDash: n.File.Spec.AllowDash}})
 	for _, e := range entries {
 		if jsondoc.HasName(e.Name()) && !e.IsDir() && !strings.HasSuffix(e.Name(), TestSuffix) && !isProjectFile(e.Name()) {
 			l.helperFile(n, filepath.Join(dir, e.Name()))
@@ -181,11 +181,11 @@ func (l *loader) toolboxes(n *Node) {
 		folder := box.Tag == "FileSystemDirectory"
 		p := program{sandbox: box.Sandbox, words: box.Runner, Source: exectool.Source{Path: box.Path, Filter: box.BasenameFilter,
 			AllowDash: box.AllowDash || n.File.Spec.AllowDash, Toolgroup: l.toolgroup(n, pointer, box.Activation)}}
+		if folder {
+			p.Kind = exectool.Folder
+		}
 		if len(box.Runner) > 0 {
 			p.Runner = n.runner(box.Runner, box.RunnerID, box.RunnerShell)
-			if folder {
-				p.Kind = exectool.Folder
-			}
 		} else {
 			var ok bool
 			if p.Path, ok = l.resolve(n, pointer, box.Path, LeftOut); !ok {

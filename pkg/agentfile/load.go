@@ -22,6 +22,7 @@ import (
 	"github.com/agents-exe/agents/pkg/sandbox"
 	"github.com/agents-exe/agents/pkg/source/mcpclient"
 	"github.com/agents-exe/agents/pkg/source/step"
+	"github.com/agents-exe/agents/pkg/source/toolbox/activate"
 )
 
 // MaxDepth limits how deep tool directories with agent files are nested.
@@ -209,6 +210,7 @@ type Node struct {
 	// and to these when they are opened.
 	toolgroups map[string]string // of the tools that have one, by name
 	live       []liveSet
+	activation *activate.Limit // may be nil
 	protected  []protectable
 	boxes      []namedBox
 }
@@ -218,6 +220,9 @@ type liveSet struct {
 	agent.Toolset
 	toolgroup string // "": it is always active
 	prefix    string // begins the names of the tools
+	name      string
+	many      bool     // its tools may be hidden: see Node.limit
+	named     []string // those that the file names one by one
 }
 
 // A Source is an MCP server of an agent, or a toolbox of another program.

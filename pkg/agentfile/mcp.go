@@ -87,6 +87,7 @@ type server struct {
 	settings json.RawMessage
 	uncached bool // its list of tools is not cached
 	given    bool // it is one of Options.Client.Servers
+	service  bool // its tools are the operations of a web service
 	signIn   *signin.Server
 	set      *mcpclient.Toolset // nil until it is opened
 }
@@ -127,7 +128,11 @@ func (s *server) open(l *loader, n *Node) []agent.Tool {
 		s.client.Sandbox = box
 	}
 	s.set = mcpclient.Open(s.client, l.clientOptions(n, s))
-	n.live = append(n.live, liveSet{l.checked(n, s), s.group, s.prefix()})
+	live := liveSet{Toolset: l.checked(n, s), toolgroup: s.group, prefix: s.prefix(), name: s.Name, many: s.settings == nil || s.service}
+	for _, name := range s.Tools {
+		live.named = append(live.named, toolname.Join("mcp", s.Name+"_"+name))
+	}
+	n.live = append(n.live, live)
 	return nil
 }
 
@@ -382,6 +387,7 @@ func (t *Tree) Connect(ctx context.Context) {
 	}
 	g.Wait() // no function fails
 	for _, n := range t.Nodes {
+		n.settleTools(ctx)
 		slices.SortStableFunc(n.Tools, func(a, b agent.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
 	}
 	t.nameTools()

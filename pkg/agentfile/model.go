@@ -119,7 +119,8 @@ func (l *loader) modelOf(n *Node, m *Model) *provider.Model {
 	if named.Provider == nil {
 		return nil
 	}
-	priced := &prices.Provider{Provider: named.Provider, Price: sync.OnceValue(func() *prices.Price { return m.PriceOf(l.opts.Prices) })}
+	priced := &prices.Provider{Provider: named.Provider, Price: sync.OnceValue(func() *prices.Price { return m.PriceOf(l.opts.Prices) }),
+		Public: func() *prices.Price { return m.publicPrice(l.opts.Prices) }}
 	named.Provider = n.File.Spec.protocol(&provider.Retry{Provider: priced}, openai.Flavor(named.Flavor), m.TextCalls)
 	return named
 }
@@ -152,14 +153,27 @@ func (m *Model) PriceOf(own prices.Table) *prices.Price {
 	if m.Price != nil {
 		return m.Price
 	}
+	if known := m.listed(own); known != nil {
+		return &known.Price
+	}
+	return nil
+}
+
+// publicPrice is PriceOf if everyone can know it: what somebody pays is not told to others.
+func (m *Model) publicPrice(own prices.Table) *prices.Price {
+	if known := m.listed(own); known != nil && known.File == "" && m.Price == nil {
+		return &known.Price
+	}
+	return nil
+}
+
+func (m *Model) listed(own prices.Table) *prices.Model {
 	u, err := url.Parse(m.ServerURL())
 	if err != nil || m.Flavor == FlavorScripted || m.Flavor == FlavorCaller {
 		return nil
 	}
-	if known, ok := prices.Lookup(own, u.Host, m.ModelName); ok {
-		return &known.Price
-	}
-	return nil
+	known, _ := prices.Lookup(own, u.Host, m.ModelName)
+	return known
 }
 
 // ownKey finds the key in the environment variable that apiKeyEnv names. It is bound to

@@ -12,6 +12,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/config"
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/prices"
 )
@@ -100,6 +101,45 @@ func TestMistakesInAPrice(t *testing.T) {
 		tree, err := load(t, "agent.json")
 		if err == nil || !strings.Contains(strings.Join(lines(tree), "\n"), want) {
 			t.Errorf("%s: %v, want %s", more, lines(tree), want)
+		}
+	}
+}
+
+// A borrower is told what a model costs by the built-in table, and not what this user pays.
+func TestTheLentPriceIsPublic(t *testing.T) {
+	own, err := prices.Parse("prices.json", []byte(`{"prices":[{"hosts":["api.openai.com"],"source":"s","date":"2026-11-22","models":{"gpt-5.5":{"input":1,"output":1}}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, model, more string
+		table             prices.Table
+		known             bool
+	}{
+		{"of the built-in table", "gpt-5.5", "", nil, true},
+		{"of the file", "gpt-5.5", `,"price":{"input":1,"output":1}`, nil, false},
+		{"of an own table", "gpt-5.5", "", own, false},
+		{"of no table", "gpt-0", "", nil, false},
+	} {
+		write(t, `-- agent.json --
+{"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"openai-v1","modelName":"`+test.model+`","apiKeyId":"k"`+test.more+`}}
+-- keys.json --
+{"keys":[{"id":"k","value":"sk-0123456789"}]}
+`)
+		keys, _, err := config.ReadKeys("keys.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree, err := agentfile.Load(t.Context(), "agent.json", agentfile.Options{Keys: keys, Prices: test.table})
+		if err != nil {
+			t.Fatal(err, lines(tree))
+		}
+		l := tree.Root.Lend[0].Described()
+		if (l.Price != nil) != test.known || len(l.Can) == 0 {
+			t.Errorf("%s: the price is %v, it can %v", test.name, l.Price, l.Can)
+		}
+		if public, _ := prices.Lookup(nil, "api.openai.com", test.model); test.known && (l.Price.Input != public.Input || l.Price.Output != public.Output) {
+			t.Errorf("%s: the price is %v, want %v", test.name, l.Price, public.Price)
 		}
 	}
 }

@@ -59,6 +59,7 @@ type Spec struct {
 	ContextSchema json.RawMessage `json:"contextSchema"`
 	Context       json.RawMessage `json:"context"`
 	RequiredTools []string        `json:"requiredTools"`
+	Activation    Activation      `json:"activation"`
 
 	Expected
 	Checkpoints     bool         `json:"checkpoints"`

@@ -127,7 +127,7 @@ func (l *loader) webService(n *Node, pointer, kind string, box BuiltinToolbox) e
 	if err := l.webSecrets(n, &c, &s); err != nil {
 		return err
 	}
-	own := &server{pointer: pointer, uncached: httphost.Local(at), MCPServer: MCPServer{Name: s.Name, Sandbox: c.Sandbox, Activation: c.Activation}}
+	own := &server{pointer: pointer, service: true, uncached: httphost.Local(at), MCPServer: MCPServer{Name: s.Name, Sandbox: c.Sandbox, Activation: c.Activation}}
 	own.client.Identity, own.client.Files, own.client.StartTimeout = string(identity)+changed, service.local(l, n), webServiceStart
 	if c.TimeoutSeconds > 0 {
 		own.client.CallTimeout = seconds(c.TimeoutSeconds) + 10*time.Second // the toolbox ends a request first

@@ -51,6 +51,7 @@ func (m *lentModel) Generate(ctx context.Context, req *agent.Request, delta func
 type borrower struct {
 	child
 	runner *runner.Runner
+	leased func(agent.Lease) // may be nil
 }
 
 func (b *borrower) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
@@ -63,6 +64,9 @@ func (b *borrower) Call(ctx context.Context, inv *agent.Invocation) (agent.Resul
 			feed.Close()
 		}()
 		s := &Server{In: in, Out: p.out, Start: func(ctx context.Context, start agent.Start) (*runner.Channel, error) {
+			if b.leased != nil {
+				b.leased(start.Lease)
+			}
 			return b.runner.Start(ctx, start), nil
 		}}
 		_, _ = s.Serve(p.alive)
@@ -97,6 +101,53 @@ func chain(n int, m agent.Provider, change func(level int, a *agent.Agent)) *run
 			return r
 		}
 		below = []agent.Toolset{agent.ToolList{&borrower{runner: r}}}
+	}
+}
+
+// A described model is one of which a program knows more than the name.
+type described struct{ *lentModel }
+
+func (described) Abilities() []agent.Ability {
+	return []agent.Ability{agent.AbilityTools, agent.AbilityImages}
+}
+
+func (described) PublicPrice() *agent.LoanPrice {
+	return &agent.LoanPrice{Input: 3 * agent.Dollar, Output: 15 * agent.Dollar}
+}
+
+// TestALeaseSaysWhatALentModelCanDo, at any depth, and leaves out what is not known.
+func TestALeaseSaysWhatALentModelCanDo(t *testing.T) {
+	for depth := 1; depth <= 3; depth++ {
+		for _, known := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				m := &lentModel{pieces: 1}
+				var p agent.Provider = &provider.Retry{Provider: described{m}}
+				want := `[{"name":"smart","model":"served","contextTokens":5000,"can":["tools","images"],"price":{"input":3,"output":15}}]`
+				if !known {
+					p, want = m, `[{"name":"smart","model":"served","contextTokens":5000}]`
+				}
+				var leases []string
+				r := chain(depth, p, func(_ int, a *agent.Agent) {
+					for _, set := range a.Toolsets {
+						set.(agent.ToolList)[0].(*borrower).leased = func(l agent.Lease) {
+							text, _ := json.Marshal(l.Models)
+							leases = append(leases, string(text))
+						}
+					}
+				})
+				if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
+					t.Fatal(err)
+				}
+				for _, got := range leases {
+					if got != want {
+						t.Errorf("depth %d: lent are %s, want %s", depth, got, want)
+					}
+				}
+				if len(leases) != depth {
+					t.Errorf("depth %d: %d leases", depth, len(leases))
+				}
+			})
+		}
 	}
 }
 

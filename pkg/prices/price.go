@@ -85,6 +85,21 @@ type Provider struct {
 	// Price is called when a usage without a cost arrives; it returns nil if the price
 	// of the model is not known.
 	Price func() *Price
+	// Public returns the Price if it is in the built-in table, otherwise nil; with nil, no price is
+	// known to others.
+	Public func() *Price
+}
+
+// PublicPrice implements agent.Priced.
+func (p *Provider) PublicPrice() *agent.LoanPrice {
+	if p.Public == nil {
+		return nil
+	}
+	price := p.Public()
+	if price == nil {
+		return nil
+	}
+	return &agent.LoanPrice{Input: price.Input, Cached: price.Cached, CacheWrite: price.CacheWrite, Output: price.Output}
 }
 
 // Generate calls the inner provider. A cost that the server reports is kept.

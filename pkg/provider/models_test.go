@@ -200,9 +200,17 @@ func observe(t *testing.T, r row) []string {
 			t.Fatal(err)
 		}
 	}
-	return []string{r.flavor, r.protocol, yes(pieces == 2),
+	cells := []string{r.flavor, r.protocol, yes(pieces == 2),
 		yes(len(resp.Message.Calls) == 2 && strings.Contains(bodies[1], "FIRST") && strings.Contains(bodies[1], "SECOND")),
 		kept(resp, bodies[1]), cached(resp, bodies[0]), structured(bodies), sentMedia(bodies[0]), counted(resp.Usage)}
+	can := p.(agent.Able).Abilities()
+	for ability, is := range map[agent.Ability]bool{agent.AbilityTools: cells[3] == "yes", agent.AbilityThinking: cells[4] == "yes", agent.AbilityOutput: cells[6] != "checked only",
+		agent.AbilityImages: strings.Contains(cells[7], "images"), agent.AbilityDocuments: strings.Contains(cells[7], "PDFs"), agent.AbilityAudio: strings.Contains(cells[7], "audio")} {
+		if slices.Contains(can, ability) != is {
+			t.Errorf("%s %s: Abilities() = %v, but %s is %v", r.flavor, r.protocol, can, ability, is)
+		}
+	}
+	return cells
 }
 
 func yes(b bool) string {

@@ -20,7 +20,7 @@ func (r *run) Lease(ctx context.Context, inv *agent.Invocation) agent.Lease {
 	setAmounts(&lease.Budget, left)
 	lease.Processes = from.Processes
 	for _, l := range r.lent(inv) {
-		lease.Models = append(lease.Models, l.Loan)
+		lease.Models = append(lease.Models, l.Described())
 	}
 	if end, ok := ctx.Deadline(); ok {
 		seconds := max(time.Until(end).Seconds(), 0)

@@ -73,12 +73,36 @@ func (p *Provider) Passes(protocol string) bool { return protocol == agent.Proto
 
 // FitTool implements agent.ToolFitter.
 func (p *Provider) FitTool(t agent.ToolSpec) (agent.ToolSpec, []string, error) {
-	flavor, _ := ParseFlavor(string(cmp.Or(p.Flavor, Compatible))) // Generate reports an unknown one
+	if f := p.facts(); f != nil {
+		return f.refused.Fit(t)
+	}
+	return t, nil, nil
+}
+
+// Abilities implements agent.Able.
+func (p *Provider) Abilities() []agent.Ability {
+	f := p.facts()
+	if f == nil {
+		return nil
+	}
+	list := []agent.Ability{agent.AbilityTools, agent.AbilityImages, agent.AbilityDocuments, agent.AbilityAudio}
+	if f.reasoning.name != "" || f.reasoning.details || f.extra {
+		list = append(list, agent.AbilityThinking)
+	}
+	if f.output != outputNever {
+		list = append(list, agent.AbilityOutput)
+	}
+	return list
+}
+
+// facts returns those of p's server; nil if its address is not valid, which Generate reports.
+func (p *Provider) facts() *facts {
+	flavor, _ := ParseFlavor(string(cmp.Or(p.Flavor, Compatible)))
 	u, err := url.Parse(cmp.Or(p.BaseURL, flavor.URL()))
 	if err != nil {
-		return t, nil, nil
+		return nil
 	}
-	return factsAt(flavor, u).refused.Fit(t)
+	return factsAt(flavor, u)
 }
 
 func (p *Provider) ask(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {

@@ -80,6 +80,11 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	}
 }
 
+// Abilities implements agent.Able.
+func (p *Provider) Abilities() []agent.Ability {
+	return []agent.Ability{agent.AbilityTools, agent.AbilityImages, agent.AbilityDocuments, agent.AbilityThinking, agent.AbilityOutput}
+}
+
 // Passes implements agent.Passer.
 func (p *Provider) Passes(protocol string) bool { return protocol == agent.ProtocolResponses }
 

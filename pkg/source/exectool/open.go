@@ -41,7 +41,8 @@ type Source struct {
 	// Path is a folder, whose executables are tools, or one executable.
 	Path string
 	// Runner, if it is not nil, runs the tools elsewhere. Then Path is one on the
-	// other side, Kind says what it is, and no file of this side is checked.
+	// other side, Kind says what it is, and no file of this side is checked. Without
+	// Runner, Kind is for the caller.
 	Runner *Runner
 	Kind   Kind
 	// Slug is that of the agent at Path, for the kind AgentFile.

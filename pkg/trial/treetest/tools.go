@@ -63,6 +63,7 @@ func (r *toolRules) key(slug, tool string) (string, bool) {
 // apply puts the rules around the tools of a node.
 func (r *toolRules) apply(n *agentfile.Node) {
 	slug := n.Agent.Slug
+	n.HideTools(slices.ContainsFunc(slices.Collect(maps.Keys(r.file.Spec.Tools)), func(name string) bool { return strings.Contains(name, "meta_") }))
 	servers := n.Servers()
 	sets := n.Agent.Toolsets
 	own := sets[:len(sets)-len(servers)]

@@ -6,6 +6,9 @@
 // activates or deactivates (see [agent.Result]). So a resumed, forked or replayed session has
 // the same tools, also after a compaction. The toolsets themselves have no state. A toolset
 // in an inactive group is not used at all: for example, an MCP server is not started.
+//
+// A Group with a [Limit] is different: it hides its tools only if the agent has too many, the
+// model searches them, and activates single ones under their names, as if each were a toolgroup.
 package activate
 
 import (
@@ -22,6 +25,9 @@ import (
 
 const activateName = "meta_activate_tool"
 
+// Source is the source of the tools that Tools returns.
+const Source = "toolgroups"
+
 // A Group is a toolset that is available in a session while its toolgroup is active. Outside
 // a session, Tools returns all its tools. The other interfaces of the toolset remain
 // available through agent.As.
@@ -34,6 +40,10 @@ type Group struct {
 	Prefix string
 	// Hides, if it is not nil, reports whether the model must not know about a tool at all.
 	Hides func(agent.ToolSpec) bool
+	// Limit, if it is not nil, decides whether tools are hidden, except for those for which
+	// Named, if it is not nil, returns true. Prefix is empty.
+	Limit *Limit
+	Named func(tool string) bool
 }
 
 // Unwrap returns the toolset: see agent.As.
@@ -41,10 +51,14 @@ func (g *Group) Unwrap() any { return g.Toolset }
 
 // SessionTools implements agent.SessionToolset.
 func (g *Group) SessionTools(ctx context.Context, s *agent.State) ([]agent.Tool, error) {
-	if !s.Toolgroups[g.Name] {
+	if g.Limit == nil && !s.Toolgroups[g.Name] {
 		return nil, nil
 	}
-	return g.Tools(ctx)
+	tools, err := g.Tools(ctx)
+	if g.Limit == nil || !g.Limit.Hides(ctx) {
+		return tools, err
+	}
+	return slices.DeleteFunc(slices.Clone(tools), func(t agent.Tool) bool { return !g.offers(s, t.Spec().Name) }), err
 }
 
 // names returns the names of the tools, or PREFIX* if they are not known yet.
@@ -63,6 +77,9 @@ func (g *Group) names(ctx context.Context) (names []string) {
 
 // Hidden implements agent.Hider.
 func (g *Group) Hidden(ctx context.Context, s *agent.State, name string) error {
+	if g.Limit != nil {
+		return g.unoffered(ctx, s, name)
+	}
 	matches := func(known string) bool { ok, _ := path.Match(known, name); return ok }
 	if s.Toolgroups[g.Name] || !slices.ContainsFunc(g.names(ctx), matches) {
 		return nil
@@ -70,9 +87,14 @@ func (g *Group) Hidden(ctx context.Context, s *agent.State, name string) error {
 	return fmt.Errorf("nothing ran: %.100s belongs to the toolgroup %q, which is not active: activate it with %s, then call the tool in your next message", name, g.Name, activateName)
 }
 
-// Instructions implements agent.Instructor. It returns none: the instructions of the toolset
-// are in the result of the call that activates it.
-func (g *Group) Instructions(context.Context) (string, error) { return "", nil }
+// Instructions implements agent.Instructor. It returns none for a toolset that is hidden: its
+// instructions are in the result of the call that activates it.
+func (g *Group) Instructions(ctx context.Context) (string, error) {
+	if in, ok := agent.As[agent.Instructor](g.Toolset); ok && g.Limit != nil && !g.Limit.Hides(ctx) {
+		return in.Instructions(ctx)
+	}
+	return "", nil
+}
 
 // Tools returns the tools with which the model activates groups, or nil if there are no
 // groups. Their descriptions do not depend on which groups are active, so that the beginning
@@ -82,18 +104,23 @@ func Tools(groups []*Group) agent.ToolList {
 		return nil
 	}
 	set := groupSet(groups)
-	known := map[string]bool{}
-	for _, g := range set {
-		known[g.Name] = true
-	}
-	names := slices.Sorted(maps.Keys(known))
+	names := set.groupNames()
 	enum, _ := json.Marshal(names) // strings
 	named := json.RawMessage(`{"type":"object","properties":{"toolgroup":{"enum":` + string(enum) + `}},"required":["toolgroup"],"additionalProperties":false}`)
 	tool := func(name, description string, schema json.RawMessage, call func(context.Context, *agent.Invocation) (agent.Result, error)) agent.Tool {
-		return &meta{agent.ToolSpec{Name: name, Source: "toolgroups", Effects: agent.EffectsNone, Description: description, Schema: schema}, call}
+		return &meta{agent.ToolSpec{Name: name, Source: Source, Effects: agent.EffectsNone, Description: description, Schema: schema}, call}
+	}
+	if set.limited() {
+		named = json.RawMessage(`{"type":"object","properties":{"toolgroup":{"type":"string","description":"the name of a tool or of a toolgroup"}},"required":["toolgroup"],"additionalProperties":false}`)
+		return agent.ToolList{
+			tool(discoverName, "Finds tools that you are not offered yet, by plain words in their names and descriptions. Without a query, lists the toolgroups and the tools in them. Toolgroups: "+strings.Join(names, ", "),
+				json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":"words, such as: create issue"}},"additionalProperties":false}`), set.discover),
+			tool(activateName, "Activates a tool that "+discoverName+" finds, or all tools of a toolgroup. You can call them from your next message on.", named, set.activate),
+			tool("meta_deactivate_tool", "Deactivates a tool or a toolgroup that you no longer need.", named, set.deactivate),
+		}
 	}
 	return agent.ToolList{
-		tool("meta_discover_tools", "Lists the toolgroups, the tools in them, and which are active.", json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`), set.discover),
+		tool(discoverName, "Lists the toolgroups, the tools in them, and which are active.", json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`), set.discover),
 		tool(activateName, "Activates a toolgroup. You can call its tools from your next message on. Toolgroups: "+strings.Join(names, ", "), named, set.activate),
 		tool("meta_deactivate_tool", "Deactivates a toolgroup whose tools you no longer need.", named, set.deactivate),
 	}
@@ -115,23 +142,35 @@ func (t *meta) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 
 type groupSet []*Group
 
+// groupNames returns the names of the groups, sorted.
+func (set groupSet) groupNames() []string {
+	known := map[string]bool{}
+	for _, g := range set {
+		known[g.Name] = true
+	}
+	return slices.Sorted(maps.Keys(known))
+}
+
 func (set groupSet) discover(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	state := inv.SessionState()
-	tools, active := map[string][]string{}, map[string]bool{}
-	for _, g := range set {
-		tools[g.Name] = append(tools[g.Name], g.names(ctx)...)
-		active[g.Name] = state.Toolgroups[g.Name]
+	if query, _ := inv.Values()["query"].(string); strings.TrimSpace(query) != "" {
+		return set.search(ctx, &state, query)
 	}
-	text, err := json.Marshal(map[string]any{"toolgroups": slices.Sorted(maps.Keys(tools)), "active": active, "tools": tools})
-	return agent.TextResult(string(text)), err
+	return set.list(ctx, &state)
 }
 
 // activate asks the toolsets of a group for their tools, so that the model learns why a
 // server does not start.
 func (set groupSet) activate(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	r := changed(inv, true)
+	name, _ := inv.Values()["toolgroup"].(string) // its schema requires it
+	if set.limited() {
+		if err := set.check(ctx, name); err != nil {
+			return agent.Result{}, err
+		}
+	}
+	r := changed(name, true)
 	for _, g := range set {
-		if !r.Toolgroups[g.Name] {
+		if g.Name != name && (g.Limit == nil || !slices.Contains(g.names(ctx), name)) {
 			continue
 		}
 		if tools, err := g.Tools(ctx); err != nil && len(tools) == 0 {
@@ -147,12 +186,13 @@ func (set groupSet) activate(ctx context.Context, inv *agent.Invocation) (agent.
 }
 
 func (set groupSet) deactivate(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
-	return changed(inv, false), nil
+	name, _ := inv.Values()["toolgroup"].(string)
+	return changed(name, false), nil
 }
 
-// changed returns the result of a call that activates or deactivates its toolgroup.
-func changed(inv *agent.Invocation, active bool) agent.Result {
-	name, _ := inv.Values()["toolgroup"].(string) // its schema requires it
+// changed returns the result of a call that activates or deactivates a toolgroup, or a tool of a
+// Group with a Limit.
+func changed(name string, active bool) agent.Result {
 	r := agent.TextResult(fmt.Sprintf("Toolgroup '%s' %s", name, map[bool]string{true: "activated", false: "deactivated"}[active]))
 	r.Toolgroups = agent.Toolgroups{name: active}
 	return r
