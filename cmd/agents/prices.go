@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,16 +16,22 @@ import (
 )
 
 func pricesCommand(p *program.Env) *cli.Command {
-	var asJSON bool
+	var asJSON, online bool
 	return &cli.Command{
 		ArgsUsage: "[MODEL]",
 		Description: `Prices are US dollars per million tokens, as the source had them on the date. They may
 have changed: prices.json in the configuration folder replaces and adds prices, and the
 key price of an agent file sets that of its model.`,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON array", Destination: &asJSON}},
-		Action: func(_ context.Context, c *cli.Command) error {
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON array", Destination: &asJSON},
+			&cli.BoolFlag{Name: "online", Usage: "list the models for the agent: those that its model server offers, and those with a price", Destination: &online},
+		},
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Len() > 1 {
 				return failure.Usage("", "prices: name one model, got %d", c.Args().Len())
+			}
+			if online {
+				return offers(ctx, p, c.Args().First(), asJSON)
 			}
 			conf, err := load.Harmless(p)
 			if err != nil {
@@ -44,6 +51,27 @@ key price of an agent file sets that of its model.`,
 			return p.Print(pricesText(list))
 		},
 	}
+}
+
+// offers lists the models to choose from for the agent, or those whose name contains name.
+func offers(ctx context.Context, p *program.Env, name string, asJSON bool) error {
+	l, err := load.Load(ctx, p, load.Options{})
+	if err != nil {
+		return err
+	}
+	list, err := l.Offers(ctx)
+	if err != nil {
+		p.Warn(err.Error())
+	}
+	list = slices.DeleteFunc(list, func(o load.Offer) bool { return !strings.Contains(o.Name, name) })
+	if asJSON {
+		return errors.Join(p.WriteJSON(list), l.Close())
+	}
+	var b strings.Builder
+	for _, o := range list {
+		b.WriteString(o.Line())
+	}
+	return errors.Join(p.Print(b.String()), l.Close())
 }
 
 // pricesOf returns the prices of the models with the given name; if there are none, of

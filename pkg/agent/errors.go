@@ -154,6 +154,21 @@ func (e *contextError) Error() string { return e.cause.Error() }
 
 func (e *contextError) Unwrap() []error { return []error{e.err, e.cause} }
 
+// A Stopped is the error of a model request that ctx ended while its answer arrived.
+type Stopped struct {
+	// Err is why.
+	Err error
+	// Text is the part of the answer that had arrived, without reasoning and calls: nobody could
+	// send those back to a model.
+	Text string
+}
+
+// Error is the text of Err.
+func (e *Stopped) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *Stopped) Unwrap() error { return e.Err }
+
 // A ModelError is a failure of a model request.
 type ModelError struct {
 	// Status is the HTTP status, 0 if there was no answer.

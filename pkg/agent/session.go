@@ -58,6 +58,9 @@ type State struct {
 	Loop Loop `json:"loop,omitzero"`
 	// Failure is why the run cannot go on as it is.
 	Failure *Failure `json:"failure,omitempty"`
+	// Stopped is the part of an answer that had arrived when the run was stopped. The next prompt
+	// adds it to Messages; a run that is resumed asks again, and its answer replaces it.
+	Stopped *Message `json:"stopped,omitempty"`
 	// Plan is what the results of calls have added to it.
 	Plan Plan `json:"plan,omitempty"`
 	// Toolgroups are those that results of calls have activated or deactivated.
@@ -270,7 +273,7 @@ func (s *Session) apply(e Event) error {
 	case EventCallEnded:
 		return s.applyResult(e)
 	case EventFailure:
-		s.applyFailure(e)
+		return s.applyFailure(e)
 	case EventContext:
 		s.Context = e.Context
 	case EventEnd:
@@ -300,6 +303,9 @@ func (s *Session) applyMessage(e Event) error {
 	s.Loop = Loop{}
 	s.told(e.Key)
 	s.Left = append(slices.Clip(s.Left), e.Left...)
+	if m.Role == RoleUser && e.Begins() {
+		s.addStopped()
+	}
 	s.add(*m)
 	if e.Opening || e.Input || m.Role == RoleAssistant {
 		return nil
@@ -323,11 +329,22 @@ func (s *Session) applyResume(e Event) error {
 	if len(s.Messages) == 0 || !s.Unfinished() && !e.Summary {
 		return ErrNothingOpen
 	}
+	if e.Summary { // of all that was said
+		s.addStopped()
+	}
 	if s.Ended != "" { // it counts from the beginning
 		s.RunTurns, s.Finish, s.Closing, s.Loop = 0, FinishStop, "", Loop{}
 	}
 	s.begin(e)
 	return nil
+}
+
+// addStopped adds what was said of an answer that was stopped: it is over for good.
+func (s *Session) addStopped() {
+	if s.Stopped != nil && len(s.Messages) > 0 && s.last().Role != RoleAssistant {
+		s.add(*s.Stopped)
+	}
+	s.Stopped = nil
 }
 
 func (s *Session) add(m Message) {
@@ -423,7 +440,7 @@ func (s *Session) applyAnswer(e Event) error {
 	s.add(*e.Message)
 	s.Turn++
 	s.RunTurns++
-	s.Finish, s.Failure, s.Fallback = e.Finish, nil, e.Fallback
+	s.Finish, s.Failure, s.Stopped, s.Fallback = e.Finish, nil, nil, e.Fallback
 	s.Compacted, s.NoSummary = false, false
 	if len(calls) == 0 {
 		s.Loop = Loop{}
@@ -486,10 +503,17 @@ func (s *Session) Possible(e *Event) error {
 	return nil
 }
 
-func (s *Session) applyFailure(e Event) {
+func (s *Session) applyFailure(e Event) error {
+	if m := e.Message; m != nil && (m.Role != RoleAssistant || len(m.Calls)+len(m.Results) > 0) {
+		return errors.New("with a message that is not the beginning of an answer")
+	}
 	if e.Summary {
 		s.NoSummary = true
-		return
+		return nil
 	}
 	s.Failure = &Failure{e.Status, e.Error, e.TooLong}
+	if e.Message != nil {
+		s.Stopped = e.Message
+	}
+	return nil
 }

@@ -122,7 +122,7 @@ func (s *Session) repair(calls []ToolCall) {
 // Failed records that a model request failed for good, or why the driver must
 // end the run: the end of its ctx, or a budget that is spent. What err wraps decides
 // the Status. Of a *NearlySpent at a StepModel it is the message that asks the model for
-// its answer, once in a run.
+// its answer, once in a run. Of a *Stopped the text is kept.
 func (s *Session) Failed(step Step, err error) Event {
 	if near, ok := errors.AsType[*NearlySpent](err); ok && step.Kind == StepModel && s.Closing == "" {
 		return s.closed(near)
@@ -138,7 +138,21 @@ func (s *Session) Failed(step Step, err error) Event {
 	if ok && model.Usage != (Usage{}) {
 		e.Usage = &model.Usage
 	}
+	if stopped, ok := errors.AsType[*Stopped](err); ok && step.Kind == StepModel {
+		e.Message = partial(stopped.Text)
+	}
 	return e
+}
+
+// stoppedHere is the last part of a stopped answer: the model shall not take it for a whole one.
+const stoppedHere = "\n\n[This answer was stopped here.]"
+
+// partial is the message of an answer of which only this text arrived; nil if that is nothing.
+func partial(text string) *Message {
+	if text = strings.ToValidUTF8(text, ""); strings.TrimSpace(text) == "" {
+		return nil
+	}
+	return &Message{Role: RoleAssistant, Parts: []Part{Text(text), Text(stoppedHere)}}
 }
 
 // Judged records what Accept said at a StepAccept: the text that counts as the

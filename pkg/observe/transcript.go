@@ -98,7 +98,7 @@ func conversation(e agent.Event) string {
 	switch e.Kind {
 	case agent.EventSetup:
 		return section("system prompt of "+cmp.Or(e.Model, "the model"), at, e.System)
-	case agent.EventMessage, agent.EventAnswer:
+	case agent.EventMessage, agent.EventAnswer, agent.EventFailure:
 		if e.Message == nil {
 			return ""
 		}

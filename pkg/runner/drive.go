@@ -327,7 +327,16 @@ func (r *run) ask(ctx context.Context, step agent.Step) error {
 	r.foresee()
 	start := r.tree.now()
 	synced := r.syncMeanwhile(ctx)
-	resp, err := r.tree.gate.Generate(ctx, r.agent.Provider, req, r.depth, func(d agent.Delta) { r.delta(req, d) })
+	var said []byte
+	resp, err := r.tree.gate.Generate(ctx, r.agent.Provider, req, r.depth, func(d agent.Delta) {
+		switch d.Kind {
+		case agent.DeltaText:
+			said = append(said, d.Text...)
+		case agent.DeltaRetry:
+			said = said[:0]
+		}
+		r.delta(req, d)
+	})
 	if syncErr := synced(); syncErr != nil {
 		return syncErr
 	}
@@ -336,6 +345,9 @@ func (r *run) ask(ctx context.Context, step agent.Step) error {
 		r.tree.mu.Lock()
 		usage = r.reserved(usage, size)
 		r.tree.mu.Unlock()
+	}
+	if err != nil && ctx.Err() != nil {
+		return r.fail(ctx, step, &agent.Stopped{Err: agent.ContextError(ctx), Text: string(said)}, usage)
 	}
 	return r.answered(ctx, step, resp, usage, err, start)
 }
@@ -359,8 +371,6 @@ func (r *run) model(fallback string) (model, flavor string) {
 func (r *run) answered(ctx context.Context, step agent.Step, resp *agent.Response, usage agent.Usage, err error, start time.Time) error {
 	var spent *budgetError // between two attempts
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return r.fail(ctx, step, agent.ContextError(ctx), usage)
 	case err != nil && step.Kind == agent.StepSummary:
 		return r.fail(ctx, step, err, usage)
 	case err != nil && errors.As(err, &spent):

@@ -77,6 +77,10 @@ func (u *updates) of(e *agent.Event, past bool) (list []acp.Update) {
 		if root {
 			list = u.answer(e, past)
 		}
+	case agent.EventFailure:
+		if root && past && e.Message != nil { // else its pieces were sent
+			list = u.answer(&agent.Event{Message: e.Message}, past)
+		}
 	case agent.EventQuestion:
 		if e.What == "approve" {
 			list = u.asked(e)

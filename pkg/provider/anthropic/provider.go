@@ -113,7 +113,16 @@ func (p *Provider) FitTool(t agent.ToolSpec) (agent.ToolSpec, []string, error) {
 	return modelhttp.RefusedByAnthropic.Fit(t)
 }
 
-func (p *Provider) ask(ctx context.Context, req *agent.Request, a *answer) (*agent.Response, error) {
+// Models asks the server for the names of its models.
+func (p *Provider) Models(ctx context.Context) ([]string, error) {
+	x, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	return x.Models(ctx)
+}
+
+func (p *Provider) open() (*modelhttp.Exchange, error) {
 	const path = "messages"
 	x, err := modelhttp.Open(&p.Settings, URL, path)
 	if err != nil {
@@ -123,8 +132,16 @@ func (p *Provider) ask(ctx context.Context, req *agent.Request, a *answer) (*age
 	if err == nil && !strings.HasSuffix(strings.TrimRight(given.Path, "/"), "/"+path) && !strings.HasSuffix(x.URL.Path, "/v1") {
 		x.URL = x.URL.JoinPath("v1")
 	}
-	x.Trace, x.KeyHeader = req.Trace, "X-Api-Key"
-	x.Header = map[string]string{"anthropic-version": version}
+	x.KeyHeader, x.Header = "X-Api-Key", map[string]string{"anthropic-version": version}
+	return x, nil
+}
+
+func (p *Provider) ask(ctx context.Context, req *agent.Request, a *answer) (*agent.Response, error) {
+	x, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	x.Trace = req.Trace
 	if req.Pass == nil && modelOf(p.Model).bindsThoughts() {
 		x.Header["anthropic-beta"] = "thinking-binding-controls-2026-08-01"
 	}

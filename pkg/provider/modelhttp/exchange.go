@@ -216,6 +216,11 @@ func (x *Exchange) run(ctx context.Context, cancel context.CancelCauseFunc, body
 // errors without a limit, and its types for answers drop reasoning and refuse much
 // of what servers other than OpenAI's send.
 func (x *Exchange) post(ctx context.Context, body []byte) (raw *http.Response, err error) {
+	err = client.Post(ctx, x.path, body, &raw, x.options()...)
+	return raw, err
+}
+
+func (x *Exchange) options() []option.RequestOption {
 	base := *x.URL
 	base.RawQuery = ""
 	opts := []option.RequestOption{
@@ -242,8 +247,7 @@ func (x *Exchange) post(ctx context.Context, body []byte) (raw *http.Response, e
 	if x.Trace != "" {
 		opts = append(opts, option.WithHeader("traceparent", x.Trace))
 	}
-	err = client.Post(ctx, x.path, body, &raw, opts...)
-	return raw, err
+	return opts
 }
 
 // checkStatus turns a response without success into an error.

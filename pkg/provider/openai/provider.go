@@ -105,12 +105,26 @@ func (p *Provider) facts() *facts {
 	return factsAt(flavor, u)
 }
 
-func (p *Provider) ask(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+// Models asks the server for the names of its models.
+func (p *Provider) Models(ctx context.Context) ([]string, error) {
+	_, x, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	return x.Models(ctx)
+}
+
+func (p *Provider) open() (Flavor, *modelhttp.Exchange, error) {
 	flavor, err := ParseFlavor(string(cmp.Or(p.Flavor, Compatible)))
 	if err != nil {
-		return nil, &agent.ModelError{Message: err.Error()}
+		return "", nil, &agent.ModelError{Message: err.Error()}
 	}
 	x, err := modelhttp.Open(&p.Settings, flavor.URL(), "chat/completions")
+	return flavor, x, err
+}
+
+func (p *Provider) ask(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	flavor, x, err := p.open()
 	if err != nil {
 		return nil, err
 	}

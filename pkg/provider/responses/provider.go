@@ -104,6 +104,15 @@ func reasons(model string) bool {
 	return true
 }
 
+// Models asks the server for the names of its models.
+func (p *Provider) Models(ctx context.Context) ([]string, error) {
+	x, err := modelhttp.Open(&p.Settings, URL, "responses")
+	if err != nil {
+		return nil, err
+	}
+	return x.Models(ctx)
+}
+
 func (p *Provider) ask(ctx context.Context, req *agent.Request, f form, delta func(agent.Delta)) (*agent.Response, error) {
 	x, err := modelhttp.Open(&p.Settings, URL, "responses")
 	if err != nil {

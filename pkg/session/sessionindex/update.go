@@ -185,9 +185,13 @@ func (a *adder) event(e *agent.Event) error {
 		a.root, a.agent, a.began = e.Session, e.Agent, e.Time.UnixMilli()
 	}
 	switch e.Kind {
-	case agent.EventMessage:
+	case agent.EventMessage, agent.EventFailure:
 		if e.Message == nil {
 			return nil
+		}
+		kind := "prompt"
+		if e.Message.Role == agent.RoleAssistant {
+			kind = "answer"
 		}
 		if a.prompt == "" && e.Session == a.root {
 			a.prompt = transcript.FirstLine(e.Message.Text())
@@ -196,7 +200,7 @@ func (a *adder) event(e *agent.Event) error {
 			a.turn++ // the turn that answers the prompt
 			defer func() { a.turn-- }()
 		}
-		return a.parts(e, "prompt", "", e.Message.Parts)
+		return a.parts(e, kind, "", e.Message.Parts)
 	case agent.EventAnswer:
 		if e.Session == a.root {
 			a.turn = max(a.turn+1, e.Turn)

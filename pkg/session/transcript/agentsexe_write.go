@@ -71,6 +71,11 @@ func (x *exporter) turn(t *Turn) {
 		}
 	}
 	for i, p := range t.Prompts {
+		if p.Role == agent.RoleAssistant && (x.begun || len(x.turns) > 0) { // it was stopped
+			x.addUser()
+			x.answer(&agent.Event{Message: &p})
+			continue
+		}
 		// Results get a turn of their own: agents-exe sends them after the query.
 		if i > 0 || x.user.Responses != nil {
 			x.addUser()
@@ -82,7 +87,7 @@ func (x *exporter) turn(t *Turn) {
 	}
 	x.begun = true // also when the model is asked again with nothing new
 	x.addUser()
-	calls := x.answer(t)
+	calls := x.answer(t.Answer)
 	for i, c := range t.Calls {
 		if c.Result != nil {
 			x.user.Responses = append(x.user.Responses, [2]json.RawMessage{calls[i], exportedResult(c.Result.Parts)})
@@ -107,15 +112,15 @@ func (x *exporter) addUser() {
 	x.user.Query, x.user.Responses, x.begun = nil, nil, false
 }
 
-func (x *exporter) answer(t *Turn) (calls []json.RawMessage) {
-	m, text, thinking := t.Answer.Message, t.Answer.Message.Text(), reasoning(t.Answer.Message)
+func (x *exporter) answer(e *agent.Event) (calls []json.RawMessage) {
+	m, text, thinking := e.Message, e.Message.Text(), reasoning(e.Message)
 	calls = []json.RawMessage{}
 	for _, c := range m.Calls {
 		calls = append(calls, encodedCall(c))
 	}
-	raw := exeRaw{Model: t.Answer.Model, Choices: []exeChoice{{FinishReason: "stop"}}}
-	if !t.Answer.Time.IsZero() {
-		raw.Created = t.Answer.Time.Unix()
+	raw := exeRaw{Model: e.Model, Choices: []exeChoice{{FinishReason: "stop"}}}
+	if !e.Time.IsZero() {
+		raw.Created = e.Time.Unix()
 	}
 	choice := &raw.Choices[0]
 	if len(calls) > 0 {
@@ -123,7 +128,7 @@ func (x *exporter) answer(t *Turn) (calls []json.RawMessage) {
 	}
 	choice.Message.Role, choice.Message.Content, choice.Message.Reasoning, choice.Message.Calls = "assistant", &text, thinking, calls
 	l := exeLLM{Calls: calls}
-	if u := t.Answer.Usage; u != nil {
+	if u := e.Usage; u != nil {
 		l.Response.Usage = &raw.Usage
 		raw.Usage.Prompt, raw.Usage.Completion, raw.Usage.Total = u.InputTokens, u.OutputTokens, u.InputTokens+u.OutputTokens
 		raw.Usage.Details.Cached = u.CachedTokens

@@ -173,7 +173,11 @@ func (x *atifWriter) turn(t *atifTrajectory, turn *Turn) {
 		}
 	}
 	for _, p := range turn.Prompts {
-		t.add(&atifStep{Source: "user", Message: plainText(p.Parts)}, time.Time{})
+		source := "user"
+		if p.Role == agent.RoleAssistant {
+			source = "agent"
+		}
+		t.add(&atifStep{Source: source, Message: plainText(p.Parts)}, time.Time{})
 	}
 	a := turn.Answer
 	if a == nil || a.Message == nil {

@@ -113,7 +113,7 @@ func speaker(r agent.Role) string {
 	if r == agent.RoleUser {
 		return "User"
 	}
-	return "Opening (" + string(r) + ")"
+	return "Model"
 }
 
 func (m *Markdown) answer(b *strings.Builder, t *Turn) {

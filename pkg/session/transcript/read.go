@@ -166,6 +166,9 @@ func OfState(s agent.State) iter.Seq2[agent.Event, error] {
 				return
 			}
 		}
+		if s.Stopped != nil && !emit(agent.Event{Kind: agent.EventFailure, Message: s.Stopped}) {
+			return
+		}
 		for n, c := range s.Calls {
 			if c.Result != nil && !ended(n, c.Result) {
 				return

@@ -2,10 +2,13 @@ package transcript
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -509,5 +512,62 @@ func TestThePlanIsInTheHead(t *testing.T) {
 	head := (&Markdown{}).Head(s)
 	if want := "- plan: 1 of 2 tasks are done\n\n````\n[ ] a: ```\n# First\n  [x] b: Second (at last)\n````\n"; !strings.Contains(head, want) {
 		t.Errorf("the head is\n%s\nwant in it\n%s", head, want)
+	}
+}
+
+// A part of an answer that was stopped is between the prompts before and after it, in every format.
+func TestEveryFormatHasTheStoppedAnswer(t *testing.T) {
+	w := &recorder{}
+	s := w.open("root-1", "lead", "", 0)
+	w.prompt(s, "First question")
+	w.setup(s, "d", "You lead.")
+	w.record(s, s.Failed(agent.Step{Kind: agent.StepModel}, &agent.Stopped{Err: context.Canceled, Text: "Half of it"}), time.Second)
+	w.end(s, agent.StatusInterrupted)
+	w.prompt(s, "Second question")
+	w.answer(s, "Whole answer", "")
+	w.end(s, agent.StatusOK)
+	order := []string{"First question", "Half of it", "Second question", "Whole answer"}
+	formats := map[string]func(io.Writer) error{
+		"openai":     func(out io.Writer) error { return OpenAI(out, all(w.events)) },
+		"agents-exe": func(out io.Writer) error { return ToAgentsExe(out, all(w.events)) },
+		"atif":       func(out io.Writer) error { return ATIF(out, "1", all(w.events)) },
+		"html":       func(out io.Writer) error { return HTML(out, &Summary{}, all(w.events)) },
+		"state": func(out io.Writer) error {
+			return OpenAI(out, OfState(s.State))
+		},
+	}
+	for _, size := range Sizes {
+		m, _ := Context(size)
+		formats[size] = func(out io.Writer) error {
+			for _, turn := range turnsOf(all(w.events)) {
+				if _, err := io.WriteString(out, m.Turn(turn)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	for name, write := range formats {
+		var b strings.Builder
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		rest, order := b.String(), order
+		if name == "agents-exe" { // the newest turn is the first
+			order = slices.Clone(order)
+			slices.Reverse(order)
+		}
+		for _, text := range order {
+			_, after, ok := strings.Cut(rest, text)
+			if !ok {
+				t.Errorf("%s: %q is missing, or not behind the text before it, in:\n%s", name, text, b.String())
+				break
+			}
+			rest = after
+		}
+	}
+	turn := turnsOf(all(w.events))[0]
+	if role := turn.Prompts[1].Role; role != agent.RoleAssistant {
+		t.Errorf("the stopped answer is of %s", role)
 	}
 }

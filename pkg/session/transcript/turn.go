@@ -17,7 +17,8 @@ type Turn struct {
 	// N counts the session's answers, from 1. A last turn without Answer is what
 	// follows the last one.
 	N int `json:"n"`
-	// Prompts are the user messages before the answer.
+	// Prompts are the messages before the answer: those of the user, and of the model those
+	// with which the conversation begins and the parts of answers that were stopped.
 	Prompts []agent.Message `json:"prompts,omitempty"`
 	// Setup is what the model was asked with, if that changed in this turn, and
 	// Compaction what replaced the conversation before, if it was shortened.
@@ -244,7 +245,7 @@ func (s *nestedSession) add(e *agent.Event, calls map[string]*Call) {
 // add applies an event of the turn's own session.
 func (t *Turn) add(e *agent.Event, n *int, calls map[string]*Call) {
 	switch e.Kind {
-	case agent.EventMessage:
+	case agent.EventMessage, agent.EventFailure:
 		if e.Message != nil {
 			t.Prompts = append(t.Prompts, *e.Message)
 		}

@@ -2,10 +2,13 @@ package tui_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/trial/tmuxtest"
@@ -376,4 +379,84 @@ func TestTheInterfaceAsksAboutChanges(t *testing.T) {
 	s.Await(`^── helper`)
 	s.Press("C-d")
 	s.Await(`^again 0$`)
+}
+
+// The models that the server of the agent offers can be chosen, in the interface, in plain lines
+// and with a command. A server that does not answer leaves those with a price.
+func TestModelsOfTheServerAreOffered(t *testing.T) {
+	var asked atomic.Int32
+	broken := atomic.Bool{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1); r.Method != http.MethodGet || r.URL.Path != "/v1/models" || r.Header.Get("Authorization") != "Bearer the-key" {
+			t.Errorf("%s %s with Authorization %q", r.Method, r.URL.Path, r.Header.Get("Authorization"))
+		}
+		if broken.Load() {
+			http.Error(w, "no", http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprint(w, `{"data":[{"id":"llama-one"},{"id":"text-embed"},{"id":"llama-two"}]}`)
+	}))
+	defer server.Close()
+	s := openChat(t, 110, 30, "PS1='$ ' ENV= sh -i", "MODEL_KEY=the-key")
+	file := fmt.Sprintf(`{"tag":"OpenAIAgentDescription","contents":{"slug":"local","flavor":"openai-compatible","modelUrl":%q,"modelName":"llama-one","apiKeyEnv":"MODEL_KEY","announce":"a","systemPrompt":["b"]}}`, server.URL+"/v1")
+	if err := os.WriteFile(filepath.Join(s.Dir, "local.json"), []byte(file), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	host := regexp.QuoteMeta(strings.TrimPrefix(server.URL, "http://"))
+	offered := `llama-one  ` + host + `, offered\n *llama-two  ` + host + `, offered\n *text-embed  ` + host + `, offered\n`
+	s.Await(`^\$`)
+	run := func(line, want string) {
+		t.Helper()
+		s.Type("clear; " + line)
+		s.Press("Enter")
+		s.Await(`(?s)\A\s*` + want)
+	}
+	run("agents prices --agent-file local.json --online 2>/dev/null | head -n 3", offered+`\$`)
+	run(`echo /model | agents cli --quiet --plain --agent-file local.json 2>/dev/null | head -n 5`, `.*llama-one\n *`+offered)
+	before := asked.Load()
+	run("agents cli --agent-file local.json", `.*── local`)
+	if n := asked.Load(); n != before {
+		t.Errorf("the server was asked for its models %d times before the list was opened", n-before)
+	}
+	s.Type("/model")
+	s.Press("Enter")
+	s.Await(`(?s)models.*llama-one  ` + host + `, offered\n.*llama-two`)
+	s.Press("Down", "Enter")
+	s.Await(`^  llama-two$`)
+	broken.Store(true)
+	s.Type("/model")
+	s.Press("Enter")
+	s.Await(`(?s)models.*claude-sonnet-5-5`)
+	s.Press("Escape", "C-d")
+	run("agents prices --agent-file local.json --online gpt-5-mini 2>&1", `[^\n]*the models of `+host+` are not listed: HTTP 500[^\n]*\n *gpt-5-mini`)
+}
+
+// A change of a file below the agent file is asked about before the interface begins, which has
+// no terminal for that question.
+func TestAChangedTreeIsAskedAboutInPlace(t *testing.T) {
+	s := openChat(t, 100, 40, "PS1='$ ' ENV= sh -i")
+	s.Await(`^\$`)
+	s.Type("clear; agents trust --yes >trusted && agents cli")
+	s.Press("Enter")
+	s.Await(`(?s)^── helper.*^>\n`)
+	s.Press("C-d")
+	s.Await(`^\$\n`)
+	f, err := os.OpenFile(filepath.Join(s.Dir, "script.json"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString("\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.Type("clear; agents cli")
+	s.Press("Enter")
+	s.Await(`(?s)changed: script script\.json.*yes or no`)
+	s.Type("yes")
+	s.Press("Enter")
+	s.Await(`(?s)^── helper.*^>\n`)
+	s.Press("C-d")
+	s.Await(`^\$\n`)
 }

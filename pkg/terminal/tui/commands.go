@@ -256,7 +256,7 @@ func (m *model) toolsText(t *talk) tea.Cmd {
 }
 
 // chooseModel starts a server with another model for the conversation; without a name it
-// lists those that have a price.
+// lists those to choose from.
 func (m *model) chooseModel(t *talk, name string) tea.Cmd {
 	if m.o.URL != "" || t.server != nil {
 		m.say("", errors.New("/model is not available here: the server was not started by this program"))
@@ -291,27 +291,41 @@ func (m *model) modelChosen(msg modelMsg) {
 	m.say("  "+msg.name, nil)
 }
 
+// listModels lists the models that have a price, and as soon as they are known those that the
+// server of the agent offers.
 func (m *model) listModels(t *talk) tea.Cmd {
-	l := &list{title: "models with a price", note: "reading the prices", choose: func(i item) tea.Cmd { return m.chooseModel(t, i.text) }}
+	l := &list{title: "models", note: "reading the prices", choose: func(i item) tea.Cmd { return m.chooseModel(t, i.text) }}
 	if root := t.tree.Root; root != nil && root.Model != "" {
 		l.title += "; now " + root.Model
 	}
 	m.show(l)
-	return func() tea.Msg {
-		out, _, err := command(m.ctx, m.o, "prices", "--json")
-		var priced []struct {
-			Name  string   `json:"model"`
-			Hosts []string `json:"hosts"`
+	ask := func(args ...string) itemsMsg {
+		out, _, err := command(m.ctx, m.o, args...)
+		var offers []struct {
+			Name    string   `json:"model"`
+			Hosts   []string `json:"hosts"`
+			Offered bool     `json:"offered"`
 		}
 		if err == nil {
-			err = json.Unmarshal(out, &priced)
+			err = json.Unmarshal(out, &offers)
 		}
 		var items []item
-		for _, p := range priced {
-			items = append(items, item{text: p.Name, note: strings.Join(p.Hosts, " ")})
+		for _, o := range offers {
+			note := strings.Join(o.Hosts, " ")
+			if o.Offered {
+				note += ", offered"
+			}
+			items = append(items, item{text: o.Name, note: note})
 		}
 		return itemsMsg{l, items, err}
 	}
+	slug := t.agent
+	return tea.Sequence(func() tea.Msg { return ask("prices", "--json") }, func() tea.Msg {
+		if msg := ask("--agent", slug, "prices", "--online", "--json"); msg.err == nil {
+			return msg
+		}
+		return nil // there are the prices
+	})
 }
 
 func (t *talk) setBudget(amounts string) (string, error) {

@@ -44,6 +44,16 @@ func (l *list) shown() []item {
 	return shown
 }
 
+// fill replaces the items. The one that a person has moved to stays chosen.
+func (l *list) fill(items []item) {
+	shown := l.shown()
+	l.items = items
+	if l.at > 0 && l.at < len(shown) {
+		was := shown[l.at].text
+		l.at = max(0, slices.IndexFunc(l.shown(), func(i item) bool { return i.text == was }))
+	}
+}
+
 func (l *list) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	keys, shown := m.o.Keys, l.shown()
 	switch {

@@ -202,7 +202,8 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case openMsg:
 		return m.open(msg)
 	case itemsMsg:
-		if msg.list.items = msg.items; msg.err != nil {
+		msg.list.fill(msg.items)
+		if msg.err != nil {
 			msg.list.note = msg.err.Error()
 		}
 	case saidMsg:

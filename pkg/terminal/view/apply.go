@@ -49,6 +49,8 @@ func (t *Tree) Apply(e agent.Event) *Node {
 	case agent.EventCompaction:
 		n.Plan = e.Plan
 		n.notice(&e, "the conversation was shortened: "+flat(e.Text, maxNote, "…"))
+	case agent.EventFailure:
+		n.stopped(&e)
 	case agent.EventEnd:
 		t.end(n, &e)
 		t.endLeft(n, &e)
@@ -212,6 +214,13 @@ func (n *Node) answered(e *agent.Event) {
 		n.Entries = slices.Insert(n.Entries[:last], i, n.Entries[last])
 	}
 	n.answer = n.whole(n.answer, EntryAnswer, text, e)
+}
+
+// stopped ends the pieces of an answer that was stopped.
+func (n *Node) stopped(e *agent.Event) {
+	if e.Message != nil {
+		n.answer = n.whole(n.answer, EntryAnswer, e.Message.Text(), e)
+	}
 }
 
 // whole ends an entry with its whole text, if it has one, and returns nil.

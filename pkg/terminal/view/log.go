@@ -56,7 +56,7 @@ func logLine(e agent.Event) string {
 	case agent.EventResume:
 		return "resume"
 	case agent.EventFailure:
-		return words("failure", show(string(e.Status)), show(e.Error))
+		return words("failure", show(string(e.Status)), show(e.Error), show(textOf(e.Message)))
 	case agent.EventVerdict:
 		return words("verdict", show(e.Key), show(e.Tool), show(string(e.Decision)), show(e.Text))
 	case agent.EventHook:

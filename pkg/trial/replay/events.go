@@ -113,6 +113,9 @@ func (m *emitter) repeat(ctx context.Context, s *agent.Session, e agent.Event) e
 			return nil
 		}
 		m.showRequest(s)
+		if e.Message != nil && len(e.Message.Parts) > 0 {
+			m.showAnswer(s, &agent.Message{Parts: e.Message.Parts[:1]})
+		}
 	case agent.EventCompaction:
 		m.showRequest(s)
 	case agent.EventAnswer:

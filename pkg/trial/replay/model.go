@@ -45,6 +45,9 @@ func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(age
 		}
 		return nil, &agent.ModelError{Message: "the model refused the conversation as too long", TooLong: true}
 	case ended:
+		if r.stopped() {
+			delta(agent.Delta{Kind: agent.DeltaText, Text: r.failure.Message.Parts[0].Text})
+		}
 		return nil, r.failed(r.endError(s))
 	case unfinished:
 		m.p.leave(s)
@@ -60,6 +63,11 @@ func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(age
 	}
 	copied := *r.response
 	return &copied, nil
+}
+
+// stopped reports whether a part of the answer had arrived when the run was stopped.
+func (r *request) stopped() bool {
+	return r.failure != nil && r.failure.Message != nil && len(r.failure.Message.Parts) > 0
 }
 
 // failed returns err with the recorded usage of the request, if it was made.
@@ -81,10 +89,13 @@ func (r *request) endError(s *progress) error {
 	if r.failure != nil && r.failure.TooLong {
 		return modelError(r.failure, name)
 	}
-	if text, ok := strings.CutPrefix(r.end.Error, "ask model "+name+": "); ok || r.end.Status == agent.StatusFailed {
+	if text, ok := strings.CutPrefix(r.end.Error, "ask model "+name+": "); ok || r.end.Status == agent.StatusFailed && !r.stopped() {
 		return &endError{text: text, status: r.end.Status}
 	}
-	err := &endError{text: r.end.Error, status: r.end.Status, cancelled: true}
+	var err error = &endError{text: r.end.Error, status: r.end.Status, cancelled: true}
+	if r.stopped() {
+		err = &agent.EndError{Status: r.end.Status, Text: r.end.Error}
+	}
 	s.stop(err)
 	return err
 }

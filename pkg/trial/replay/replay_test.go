@@ -606,3 +606,54 @@ func TestWhatAPersonSentIsReplayed(t *testing.T) {
 	}
 	sameEvents(t, events, again.events())
 }
+
+// halfway is a model that is stopped while its first answer arrives.
+type halfway struct {
+	generate
+	stop func()
+}
+
+func (h halfway) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	if len(req.Messages) > 1 {
+		return h.generate(ctx, req)
+	}
+	delta(agent.Delta{Kind: agent.DeltaReasoning, Text: "hm"})
+	delta(agent.Delta{Kind: agent.DeltaText, Text: "half of "})
+	delta(agent.Delta{Kind: agent.DeltaText, Text: "an answer"})
+	h.stop()
+	return nil, ctx.Err()
+}
+
+func TestAReplayHasTheStoppedAnswer(t *testing.T) {
+	for name, cause := range map[string]error{
+		"by a person": &agent.EndError{Status: agent.StatusInterrupted, Text: "interrupted"},
+		"by a limit":  fmt.Errorf("the run's time limit of 1s passed: %w", context.DeadlineExceeded),
+		"bare":        nil,
+		"unknown":     &agent.EndError{Status: agent.StatusFailed, Text: "the window was closed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			tree := func() *agent.Agent {
+				return newAgent("root", halfway{func(_ context.Context, req *agent.Request) (*agent.Response, error) {
+					return say(fmt.Sprint(len(req.Messages), " messages")), nil
+				}, func() { cancel(cause) }})
+			}
+			r, j := &runner.Runner{Agent: tree()}, &journal{t: t}
+			r.Journal = j
+			_, _ = r.Run(ctx, agent.UserText("one"))
+			want := outcomeOf(r.Run(t.Context(), agent.UserText("two")))
+			if want.answer != "3 messages" {
+				t.Fatalf("the run = %+v, want one that was asked with the stopped answer", want)
+			}
+			check(t, j.events(), want)
+			p := &replay.Player{Record: newRecord(t, j.events())}
+			a, own := tree(), &journal{t: t}
+			p.Wrap(a)
+			got := outcomeOf(p.Run(t.Context(), runners(&runner.Runner{Agent: a, Journal: own})))
+			if diff := gocmp.Diff(want, got, gocmp.AllowUnexported(outcome{})); diff != "" {
+				t.Errorf("outcome (-recorded +replayed):\n%s", diff)
+			}
+			sameEvents(t, j.events(), own.events())
+		})
+	}
+}

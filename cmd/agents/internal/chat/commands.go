@@ -151,7 +151,18 @@ func (c *chat) model(ctx context.Context, name string) (string, error) {
 			return "", err
 		}
 	}
-	return "  " + cmp.Or(c.tree.Root.Model, c.tree.Root.Flavor), nil
+	text := "  " + cmp.Or(c.tree.Root.Model, c.tree.Root.Flavor)
+	if name != "" {
+		return text, nil
+	}
+	list, err := c.tree.Offers(ctx)
+	if err != nil {
+		text += "\n  " + err.Error()
+	}
+	for _, o := range list {
+		text += "\n    " + strings.TrimSuffix(o.Line(), "\n")
+	}
+	return text, nil
 }
 
 func (c *chat) cost(context.Context, string) (string, error) {

@@ -39,13 +39,33 @@ func asked(ctx context.Context, p *program.Env, err error) bool {
 // program loads them. It returns an error only if they remain untrusted.
 func Consent(ctx context.Context, p *program.Env) error {
 	c, err := Config(p)
+	file := ""
 	if err == nil {
-		_, err = Choose(p, c, "")
+		file, err = Choose(p, c, "")
+	}
+	if err == nil {
+		err = checkTree(p, c, file)
 	}
 	if _, ok := errors.AsType[distrust](err); !ok || asked(ctx, p, err) {
 		return nil // whoever loads them reports other errors
 	}
 	return err
+}
+
+// checkTree returns an error if the tree of the agent file is not what was trusted, although it
+// has to be.
+func checkTree(p *program.Env, c *config.Config, file string) error {
+	if want, err := trusted(p, c, file, Options{}); want == nil || err != nil {
+		return err
+	}
+	was := Trusted(p, file)
+	if was == nil { // the trust was just removed
+		return errUntrusted(p, file)
+	}
+	if _, now := SurveyFile(p, file); len(was.Changes(now)) > 0 {
+		return failure.NothingRan(distrust{&agentfile.DriftError{File: program.Shown(file), Against: "what was trusted", Changes: was.Changes(now)}}, trustHint(p))
+	}
+	return nil
 }
 
 // KeepAll stores that the person trusts all of found. With folder, later changes of the person

@@ -1,10 +1,20 @@
 package load
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
+	"github.com/agents-exe/agents/pkg/prices"
+	"github.com/agents-exe/agents/pkg/provider"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 	"github.com/urfave/cli/v3"
 )
 
@@ -43,4 +53,82 @@ func (m *Models) choose(value string, set func(*agentfile.ModelChoice, string)) 
 	choice := (*m)[slug]
 	set(&choice, rest)
 	(*m)[slug] = choice
+}
+
+// offerTime limits the question to a server for its models.
+const offerTime = 3 * time.Second
+
+// An Offer is a model to choose from.
+type Offer struct {
+	prices.Model
+	// Offered says that the server of the agent offers it; it may have no price.
+	Offered bool `json:"offered,omitempty"`
+}
+
+// Line is the line of a list, with prices per million tokens.
+func (o *Offer) Line() string {
+	line := termtext.Visible(o.Name) + "  " + strings.Join(o.Hosts, " ")
+	if o.Offered {
+		line += ", offered"
+	}
+	if o.Input > 0 || o.Output > 0 {
+		line += fmt.Sprintf(", $%s in, $%s out", o.Input, o.Output)
+	}
+	return line + "\n"
+}
+
+// Offers are the models that the server of the first agent offers, and then the others that have
+// a price. If the server does not say, the error tells why, and there are the others alone.
+func (t *Tree) Offers(ctx context.Context) ([]Offer, error) {
+	own, err := Prices(t.Config)
+	if err != nil {
+		return nil, err
+	}
+	host, names, err := t.offered(ctx)
+	var list []Offer
+	all, used := prices.All(own), map[int]bool{}
+	for _, name := range names {
+		o := Offer{prices.Model{Name: name, Hosts: []string{host}}, true}
+		i := slices.IndexFunc(all, func(m prices.Model) bool {
+			return slices.Contains(m.Hosts, host) && (m.Has(name) || m.Has(prices.Base(name)))
+		})
+		if i >= 0 {
+			o.Model, used[i] = all[i], true
+			o.Name = name
+		}
+		list = append(list, o)
+	}
+	for i, m := range all {
+		if !used[i] {
+			list = append(list, Offer{Model: m})
+		}
+	}
+	return list, err
+}
+
+// offered asks the server of the first agent for the names of its models.
+func (t *Tree) offered(ctx context.Context) (host string, names []string, err error) {
+	models := t.Nodes[0].Models()
+	if len(models) == 0 || models[0].ServerURL() == "" {
+		return "", nil, nil // it has no server
+	}
+	if u, err := url.Parse(models[0].ServerURL()); err == nil {
+		host = u.Host
+	}
+	var p any = t.Root.Provider
+	if f, ok := agent.As[*provider.Fallback](p); ok {
+		p = f.Models[0].Provider
+	}
+	server, ok := agent.As[interface {
+		Models(ctx context.Context) ([]string, error)
+	}](p)
+	if !ok {
+		return "", nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, offerTime)
+	defer cancel()
+	if names, err = server.Models(ctx); err != nil {
+		err = fmt.Errorf("the models of %s are not listed: %w", cmp.Or(host, "the server"), err)
+	}
+	return host, names, err
 }

@@ -2,23 +2,20 @@ package scaffold
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
+	"github.com/agents-exe/agents/pkg/provider/modelhttp"
 	"github.com/agents-exe/agents/pkg/provider/openai"
 )
 
@@ -239,46 +236,10 @@ func andMore(models []string) string {
 	return fmt.Sprintf(" and %d more", len(models)-1)
 }
 
-// loopbackClient uses no proxy and follows no redirects.
-func loopbackClient() *http.Client {
-	return &http.Client{
-		Transport:     &http.Transport{},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
+// loopbackClient uses no proxy.
+func loopbackClient() *http.Client { return &http.Client{Transport: &http.Transport{}} }
 
-// serverModels asks a server for its models. Embedding models come
-// last.
+// serverModels asks a server for its models, without a key.
 func serverModels(ctx context.Context, client *http.Client, base string) ([]string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+"/models", nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, errors.New(resp.Status)
-	}
-	var list struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
-	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&list); err != nil {
-		return nil, fmt.Errorf("its list of models: %w", err)
-	}
-	var chat, other []string
-	for _, m := range list.Data {
-		switch {
-		case m.ID == "" || strings.ContainsFunc(m.ID, unicode.IsControl):
-		case strings.Contains(strings.ToLower(m.ID), "embed"):
-			other = append(other, m.ID)
-		default:
-			chat = append(chat, m.ID)
-		}
-	}
-	return append(chat, other...), nil
+	return (&openai.Provider{Settings: modelhttp.Settings{BaseURL: base, Client: client}}).Models(ctx)
 }

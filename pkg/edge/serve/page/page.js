@@ -191,7 +191,12 @@ const show = {
 		if (e.finish && e.finish !== "stop") run.note(a, "The answer broke off: " + e.finish);
 		a.doing = "";
 	},
-	failure(run, a, e) { if (e.summary) run.note(a, e.error); }, // the end says why else
+	failure(run, a, e) { // the end says why
+		if (e.summary) return run.note(a, e.error);
+		a.live?.remove();
+		a.live = null;
+		if (e.message) run.turn(a, e.turn).box.append(message("model", "", e.message.parts || []));
+	},
 	compaction(run, a, e) { run.note(a, "Context shortened: " + (e.text || "")); },
 	warning: (run, a, e) => run.note(a, e.text),
 	call_started(run, a, e) {

@@ -58,7 +58,7 @@ function turn(t, lane, path) {
 		searchable.push({ node: d, text: t.setup.system, up: path });
 	}
 	for (const m of t.prompts || []) {
-		const node = message("user", m.role === "user" ? "User" : "Opening: " + m.role, m.parts || []);
+		const by = m.role === "user" ? "User" : "Model", node = message(by.toLowerCase(), by, m.parts || []);
 		box.append(node);
 		searchable.push({ node, text: (m.parts || []).map((p) => p.text || p.name || "").join("\n"), up: path });
 	}
