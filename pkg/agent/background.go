@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // A LeftCall is a call that an agent answers in the background: the caller's model has a handle
@@ -21,9 +22,9 @@ type Background interface {
 	// List returns them in the order of their calls, without those whose answer is in the
 	// conversation.
 	List() []BackgroundAgent
-	// Await waits until one of the agents has ended, or ctx does; no handles are all agents. It
-	// returns those that have ended.
-	Await(ctx context.Context, handles []string) (ended []string, err error)
+	// Await waits until one of the agents has ended, for at most a time; no handles are all
+	// agents. It returns those that have ended.
+	Await(ctx context.Context, handles []string, most time.Duration) (ended []string, err error)
 	// Send sends a message to an agent that works.
 	Send(handle, text string) error
 	// Stop ends an agent and waits for that.

@@ -62,6 +62,9 @@ func (r *run) do(ctx context.Context, prompt *agent.Message) (*agent.Outcome, er
 	}
 	defer r.background.end(r.tree)
 	err := r.begin(ctx, prompt)
+	if err == nil && r.tree.holds && r.up != nil {
+		r.tree.hold(ctx, r.parent)
+	}
 	if err == nil && r.compacts {
 		err = r.compactAlone(ctx)
 	}

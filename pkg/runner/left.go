@@ -26,6 +26,7 @@ type leftAgent struct {
 	detach      bool // it outlives its caller
 	stop        context.CancelCauseFunc
 	began, done chan struct{} // closed when its session has begun, and when it has ended, with its hooks
+	held        chan struct{} // closed when it may work; nil if it need not wait for that: see Runner.Held
 	over        chan struct{} // closed when it has ended, and hooks may still run
 
 	session string // guarded by tree.mu
@@ -54,6 +55,9 @@ func newLeft(l agent.LeftCall, owner *background) *leftAgent {
 func (r *run) leave(ctx context.Context, inv *agent.Invocation, tool agent.Tool, l agent.LeftCall, b *background) *leftAgent {
 	a := newLeft(l, b)
 	t, home := r.tree, b
+	if t.holds && b.working() < maxLeft {
+		a.held = make(chan struct{})
+	}
 	if a.detach = inv.Spec.Detach; a.detach {
 		home = &t.root.background
 	}
@@ -125,8 +129,36 @@ func (r *run) hookLeft(ctx context.Context, inv *agent.Invocation, c *call, resu
 // is held.
 func (t *tree) begun(key, session string) {
 	if a := t.leaving[key]; a != nil && a.session == "" {
-		a.session = session
-		close(a.began)
+		if a.session = session; a.held == nil {
+			close(a.began)
+		}
+	}
+}
+
+// hold returns when the agent that answers a call may work: see Runner.Held.
+func (t *tree) hold(ctx context.Context, key string) {
+	t.mu.Lock()
+	a := t.leaving[key]
+	t.mu.Unlock()
+	if a == nil || a.held == nil {
+		return
+	}
+	close(a.began)
+	select {
+	case <-a.held:
+	case <-ctx.Done():
+	}
+}
+
+// release lets a held agent work. The mu of its owner is held.
+func (a *leftAgent) release() {
+	if a.held == nil {
+		return
+	}
+	select {
+	case <-a.held:
+	default:
+		close(a.held)
 	}
 }
 
@@ -173,6 +205,7 @@ func (r *run) callLeft(ctx context.Context, inv *agent.Invocation, tool agent.To
 	if !decided && b.working() >= maxLeft {
 		decided = true
 	}
+	soon = soon || r.tree.holds && !decided
 	a := r.leave(ctx, inv, tool, agent.LeftCall{Key: inv.Key, Handle: handleOf(inv), Call: inv.Call, Turn: inv.Turn, N: inv.N - 1}, b)
 	wait := ctx
 	if soon || !decided {
@@ -205,7 +238,9 @@ func (r *run) callLeft(ctx context.Context, inv *agent.Invocation, tool agent.To
 		b.forget(a.Key)
 		return a.result, a.err
 	}
-	a.left = true
+	if a.left = true; a.ended {
+		b.tell(a)
+	}
 	return agent.Result{Handle: a.Handle, Parts: []agent.Part{agent.Text(fmt.Sprintf(
 		"The agent works in the background as %s. You are told when it has ended. agent_wait waits for that, agent_send sends it a message, agent_stop ends it.", a.Handle))}}, nil
 }
@@ -289,11 +324,16 @@ func (r *run) judgedAgain(tool agent.Tool, k *call) agent.Tool {
 	})
 }
 
-// add notes an agent.
+// add notes an agent: calls of one answer may come in any order.
 func (b *background) add(a *leftAgent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.agents = append(b.agents, a)
+	i := len(b.agents)
+	for i > 0 && agent.CallSession(b.agents[i-1].Key) == agent.CallSession(a.Key) &&
+		cmp.Or(cmp.Compare(b.agents[i-1].Turn, a.Turn), cmp.Compare(b.agents[i-1].N, a.N)) > 0 {
+		i--
+	}
+	b.agents = slices.Insert(b.agents, i, a)
 }
 
 // working returns how many agents work in the background.
@@ -375,7 +415,12 @@ func (s agents) find(handle string) (*leftAgent, error) {
 }
 
 // Await implements agent.Background.
-func (s agents) Await(ctx context.Context, handles []string) (ended []string, err error) {
+func (s agents) Await(ctx context.Context, handles []string, most time.Duration) (ended []string, err error) {
+	if !s.r.tree.holds {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, most)
+		defer cancel()
+	}
 	var list []*leftAgent
 	if len(handles) == 0 {
 		for _, a := range s.List() {
@@ -396,6 +441,9 @@ func (s agents) Await(ctx context.Context, handles []string) (ended []string, er
 			if a.ended {
 				ended = append(ended, a.Handle)
 			}
+		}
+		if len(ended) == 0 && len(list) > 0 {
+			list[0].release()
 		}
 		next := b.next()
 		b.mu.Unlock()

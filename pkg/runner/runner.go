@@ -84,6 +84,10 @@ type Runner struct {
 	// returns a handle, because the record says so: see ToolSpec.Background. Calls for which it
 	// returns false, true wait for the answer, and a run waits for its agents before it ends.
 	Leaves func(inv *agent.Invocation) (leaves, known bool)
+	// Held has each agent in the background do nothing until its caller waits for agents and it is
+	// the first of them: it then works until its end, however long the caller would wait. So
+	// nothing depends on time; for tests.
+	Held bool
 	// Delegate, if it is not nil, has sub-agents run by other Runners: see StepCall. Those
 	// that a program calls (OnBehalf) run here.
 	Delegate func(ctx context.Context, d Delegation) error
@@ -242,7 +246,7 @@ func (r *Runner) root() *run {
 			lease: r.Lease, journal: r.Journal, watch: Redact(r.Secrets, r.Observe), panicked: r.Panicked, redact: RedactEvent(r.Secrets),
 			maxDepth: cmp.Or(r.MaxDepth, agent.DefaultMaxDepth), now: r.Now, newID: r.NewID,
 			above: len(r.Lease.Path), shared: r.Context, person: r.Person,
-			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]agent.Event{}, used: map[string]bool{}, inboxes: &r.inboxes, meanwhile: r.Meanwhile, noNotices: r.NoNotices, leaves: r.Leaves,
+			asking: make(chan struct{}, 1), questionTime: defaultQuestionTime, remotes: map[string]*remote{}, forwarded: map[string][]agent.Event{}, used: map[string]bool{}, inboxes: &r.inboxes, meanwhile: r.Meanwhile, noNotices: r.NoNotices, leaves: r.Leaves, holds: r.Held,
 		}
 		if t.now == nil {
 			t.now = time.Now
@@ -339,6 +343,7 @@ type tree struct {
 	meanwhile    func(session string, turn int) (agent.Directive, bool)
 	noNotices    bool
 	leaves       func(inv *agent.Invocation) (leaves, known bool) // Runner.Leaves
+	holds        bool
 
 	mu      sync.Mutex // held while an event takes effect
 	broken  error      // the journal failed; nothing may happen any more

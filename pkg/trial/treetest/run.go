@@ -359,8 +359,8 @@ func (r *testRun) run(ctx context.Context, tree *agentfile.Tree) []Failure {
 	}
 	own := h.Runner(root)
 	own.Now = r.clock.now
-	own.Leaves = func(*agent.Invocation) (leaves, known bool) { return false, true } // so that nothing depends on time
-	own.MaxProcesses = 1 << 20                                                       // calls wait for each other, so none may wait for a place
+	own.Held = true            // so that nothing depends on time
+	own.MaxProcesses = 1 << 20 // calls wait for each other, so none may wait for a place
 	if r.answer != nil {
 		own.Accept = r.answer.Accept
 	}

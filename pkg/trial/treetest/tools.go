@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/leaf/toolname"
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/source/exectool"
+	"github.com/agents-exe/agents/pkg/source/toolbox/background"
 	"github.com/agents-exe/agents/pkg/trial/standin"
 )
 
@@ -177,8 +178,9 @@ func (r *toolRules) tools(slug string, list []agent.Tool) []agent.Tool {
 // tool is t, or what answers in its place. It runs when the other calls of its
 // answer have begun.
 func (r *toolRules) tool(slug string, t agent.Tool) agent.Tool {
-	key, named := r.key(slug, t.Spec().Name)
-	sub := t.Spec().Agent != "" && (!named || strings.HasSuffix(key, "*"))
+	spec := t.Spec()
+	key, named := r.key(slug, spec.Name)
+	sub := (spec.Agent != "" || spec.Source == background.Source) && (!named || strings.HasSuffix(key, "*")) // agents, and what is about them
 	if real := named && r.file.Spec.Tools[key].Real; !sub && !real {
 		t = schema.Checked(&standin.Tool{Tool: t, Answer: func(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
 			return r.answer(key, inv)

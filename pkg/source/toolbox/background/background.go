@@ -12,6 +12,9 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
+// Source is that of the tools.
+const Source = "background"
+
 // How long agent_wait waits, in seconds.
 const (
 	defaultWait = 300
@@ -47,7 +50,7 @@ func Tools() agent.ToolList {
 }
 
 func newTool(name, description, properties, required string, call func(context.Context, agent.Background, args) (string, error)) *tool {
-	return &tool{agent.ToolSpec{Name: name, Description: description, Source: "background", Effects: agent.EffectsNone,
+	return &tool{agent.ToolSpec{Name: name, Description: description, Source: Source, Effects: agent.EffectsNone,
 		Schema: json.RawMessage(`{"type":"object","properties":` + properties + `,"required":[` + required + `],"additionalProperties":false}`)}, call}
 }
 
@@ -86,9 +89,7 @@ func wait(ctx context.Context, agents agent.Background, a args) (string, error) 
 	if a.Seconds == 0 {
 		a.Seconds = defaultWait
 	}
-	waiting, cancel := context.WithTimeout(ctx, time.Duration(a.Seconds*float64(time.Second)))
-	defer cancel()
-	ended, err := agents.Await(waiting, a.Agents)
+	ended, err := agents.Await(ctx, a.Agents, time.Duration(a.Seconds*float64(time.Second)))
 	switch {
 	case err != nil:
 		return "", err
@@ -96,7 +97,7 @@ func wait(ctx context.Context, agents agent.Background, a args) (string, error) 
 		return "", agent.ContextError(ctx)
 	case len(ended) > 0:
 		return "ended: " + strings.Join(ended, ", ") + "; the answer follows", nil
-	case waiting.Err() != nil:
+	case len(agents.List()) > 0:
 		return fmt.Sprintf("none has ended within %g s", a.Seconds), nil
 	}
 	return "no agent works in the background", nil
