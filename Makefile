@@ -116,7 +116,7 @@ bench-peers: build
 # The figures of docs/suites.md; the variables of pkg/internal/suites name copies of the suites.
 suites: build
 	AGENTS_TEST_AGENTS=$(CURDIR)/build/agents go test -count=1 -v -timeout=1h $(TESTFLAGS) ./pkg/internal/suites
-	test -z "$$ACP_SCHEMA" || go test -count=1 -run='ACP|Editor|Agent' ./cmd/agents ./pkg/host/hosttest ./pkg/source/acpclient
+	test -z "$$ACP_SCHEMA" || { go test -count=1 -run='^TestEdges$$/^ACP$$' ./pkg/host/hosttest && go test -count=1 ./pkg/source/acpclient && go test -count=1 -run=Editor ./cmd/agents; }
 
 demo: build
 	build/agents run --agent-file examples/quickstart/agent.json --prompt '$(PROMPT)'

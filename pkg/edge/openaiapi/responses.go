@@ -185,13 +185,15 @@ func (o *responseOutput) object(status string) object {
 	}
 }
 
-// withKeys returns a list of objects, each with all of the keys.
+// withKeys returns a list of objects, each with all of the keys, null where they were absent.
 func withKeys(list json.RawMessage, keys ...string) []object {
 	var objects []object
 	_ = json.Unmarshal(list, &objects) // what is not a list of objects was refused
 	for _, o := range objects {
 		for _, key := range keys {
-			o[key] = o[key] // null if it is absent
+			if _, there := o[key]; !there {
+				o[key] = nil
+			}
 		}
 	}
 	return append([]object{}, objects...)
