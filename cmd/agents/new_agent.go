@@ -80,6 +80,10 @@ func newAgent(ctx context.Context, p *program.Env, slug, file, from string, f sc
 		load.NoteOwn(p, file)
 	}
 	a.CheckCoding(ctx, p)
+	if a.Borrows() {
+		p.Note(`it does not run by itself: an agent with a model calls it if it is in its "toolDirectory", or in its "extraAgents": {"slug": %q, "path": %q}`, slug, file)
+		return s.Finish(nil, "")
+	}
 	return s.Finish(nil, scaffold.Next(p, file, "Who are you?"))
 }
 

@@ -39,7 +39,7 @@ func (l *loader) fetchKeys(ctx context.Context) {
 // FetchKey gets the value of a key that is elsewhere, once. Its command runs with environ, in the
 // working directory and without input. The error names the key.
 func FetchKey(ctx context.Context, key config.Key, environ []string) error {
-	err := key.Fetch(func(from config.KeySource) (string, error) {
+	err := key.Fetch(ctx, func(from config.KeySource) (string, error) {
 		switch {
 		case from.Keyring:
 			return signin.StoredKey(ctx, key.ID)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"net/url"
 	"path/filepath"
@@ -49,9 +50,19 @@ func (s KeySource) String() string {
 	return "the system's keyring"
 }
 
-// Fetch has read return the value of a key that is elsewhere, unless it was read before.
-func (k Key) Fetch(read func(KeySource) (string, error)) error {
-	if !k.From.Elsewhere() || k.Value.Reveal() != "" {
+// Fetch has read return the value of a key that is elsewhere, unless it was read before. Of
+// several callers at the same time, one reads and the others wait for it, or for their ctx.
+func (k Key) Fetch(ctx context.Context, read func(KeySource) (string, error)) error {
+	if !k.From.Elsewhere() {
+		return nil
+	}
+	select {
+	case k.Value.text.turn <- struct{}{}:
+		defer func() { <-k.Value.text.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if k.Value.Reveal() != "" {
 		return nil
 	}
 	text, err := read(k.From)
@@ -200,7 +211,7 @@ func (r *reader) key(entry *jsondoc.Node) (Key, bool) {
 	before := len(r.problems)
 	key := Key{ID: r.required(entry, "id"), From: r.keySource(entry)}
 	if key.From.Elsewhere() {
-		key.Value = Secret{new(string)}
+		key.Value = later()
 		if v := entry.Member("value"); v != nil {
 			r.problem(v.Start, v.Path(), "the value is also in %s; want one of value, command, file and keyring", key.From)
 		}

@@ -1,10 +1,12 @@
 package config_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/config"
@@ -91,12 +93,46 @@ func TestAKeyIsFetchedOnce(t *testing.T) {
 		{"  sk-key\r\n", nil, ""},
 		{"another", nil, ""},
 	} {
-		err := key.Fetch(func(config.KeySource) (string, error) { asked++; return tt.text, tt.err })
+		err := key.Fetch(t.Context(), func(config.KeySource) (string, error) { asked++; return tt.text, tt.err })
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("Fetch of %q = %v", tt.text, err)
 		}
 	}
 	if asked != 5 || copied.Value.Reveal() != "sk-key" {
 		t.Errorf("asked %d times; a copy has %q", asked, copied.Value.Reveal())
+	}
+}
+
+// TestAKeyIsFetchedOnceByManyLoads: trees that load at the same time share the keys.
+func TestAKeyIsFetchedOnceByManyLoads(t *testing.T) {
+	key, err := readOwnKeys(t, `"command":["x"]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked int
+	var loads sync.WaitGroup
+	for range 8 {
+		loads.Go(func() {
+			err := key.Fetch(t.Context(), func(config.KeySource) (string, error) { asked++; return "sk-key", nil })
+			if err != nil || key.Value.Reveal() != "sk-key" {
+				t.Errorf("Fetch() = %v, the key is %q", err, key.Value.Reveal())
+			}
+		})
+	}
+	loads.Wait()
+	if asked != 1 {
+		t.Errorf("the command was asked %d times", asked)
+	}
+	other, _ := readOwnKeys(t, `"command":["x"]`)
+	err = other.Fetch(t.Context(), func(config.KeySource) (string, error) {
+		late, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := other.Fetch(late, nil); !errors.Is(err, context.Canceled) { // while the first one reads
+			t.Errorf("a cancelled Fetch() = %v", err)
+		}
+		return "sk", nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

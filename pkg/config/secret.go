@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 )
 
 // hidden is printed in place of a secret.
@@ -12,7 +13,13 @@ const hidden = "[secret]"
 // show "[secret]" for it, inside other values too. The zero value is empty.
 type Secret struct {
 	// A pointer, as fmt prints unexported fields without asking for a method.
-	text *string
+	text *secretText
+}
+
+// A secretText is shared by all copies of a Secret.
+type secretText struct {
+	value atomic.Pointer[string] // nil: not fetched yet
+	turn  chan struct{}          // held by who fetches it
 }
 
 // NewSecret returns text as a Secret.
@@ -20,18 +27,26 @@ func NewSecret(text string) Secret {
 	if text == "" {
 		return Secret{}
 	}
-	return Secret{&text}
+	s := later()
+	s.fill(text)
+	return s
 }
 
+// later returns a Secret whose text is fetched later.
+func later() Secret { return Secret{&secretText{turn: make(chan struct{}, 1)}} }
+
 // fill gives a Secret the text, which all copies of it then have.
-func (s Secret) fill(text string) { *s.text = text }
+func (s Secret) fill(text string) { s.text.value.Store(&text) }
 
 // Reveal returns the text, for code that does not print it.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
 	}
-	return *s.text
+	if text := s.text.value.Load(); text != nil {
+		return *text
+	}
+	return ""
 }
 
 // Empty reports whether there is no text.

@@ -177,7 +177,7 @@ func (f program) Call(ctx context.Context, inv *agent.Invocation) (agent.Result,
 func (f program) Tools(context.Context) ([]agent.Tool, error) { return []agent.Tool{f}, nil }
 
 // run has an agent call f, which may use p as "lent", and returns all events.
-func run(t *testing.T, p agent.Provider, change func(*agent.Agent), f program) (out *agent.Outcome, events []agent.Event) {
+func run(t testing.TB, p agent.Provider, change func(*agent.Agent), f program) (out *agent.Outcome, events []agent.Event) {
 	t.Helper()
 	a := &agent.Agent{Slug: "top", Model: "own", Provider: caller{}, Toolsets: []agent.Toolset{f}, LendTools: []string{"ask"}, Lend: []agent.Loan{{Name: "lent", Model: "served-model", Provider: p}}}
 	if change != nil {

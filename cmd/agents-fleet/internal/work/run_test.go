@@ -54,6 +54,29 @@ func TestRunWithATool(t *testing.T) {
 	}
 }
 
+// TestAWorkerWithoutTheKeySaysSo names the key, whether it is that of the root or of an agent below.
+func TestAWorkerWithoutTheKeySaysSo(t *testing.T) {
+	const keyed = `{"tag":"OpenAIAgentDescription","contents":{"slug":%q,"flavor":"openai-v1","modelName":"m",%s}}`
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"the root":        {map[string]string{"agent.json": fmt.Sprintf(keyed, "root", `"apiKeyId":"team-key"`)}, "team-key"},
+		"a variable":      {map[string]string{"agent.json": fmt.Sprintf(keyed, "root", `"apiKeyEnv":"FLEET_NO_SUCH_KEY"`)}, "FLEET_NO_SUCH_KEY"},
+		"an agent below":  {map[string]string{"agent.json": agentFile("root", `,"toolDirectory":"tools"`), "root.script.json": `{"rules":[{"answer":{"text":"hi"}}]}`, "tools/low.json": fmt.Sprintf(keyed, "low", `"apiKeyId":"low-key"`)}, "low-key"},
+		"a model to lend": {map[string]string{"agent.json": agentFile("root", `,"models":{"smart":{"flavor":"openai-v1","modelName":"m","apiKeyId":"lent-key"}},"lend":["smart"]`), "root.script.json": `{"rules":[{"answer":{"text":"hi"}}]}`}, "lent-key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, test.files)
+			f.worker()
+			err := f.submit("go").Get(t.Context(), nil)
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "does not have this key, and workers do not borrow models from each other: give the key to every worker") {
+				t.Errorf("the run ended with %v", err)
+			}
+		})
+	}
+}
+
 // subagents is a root that asks two agents at the same time.
 var subagents = map[string]string{
 	"agent.json": agentFile("root", `,"toolDirectory":"tools"`),

@@ -1,11 +1,14 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -131,10 +134,20 @@ func (t *trees) load(n *tree, task *flow.Task, dir string) error {
 	}
 	loaded, err := agentfile.Load(t.ctx, file, o)
 	if err != nil && t.ctx.Err() == nil {
-		err = &permanentError{fmt.Errorf("load agent: %w", err)}
+		err = &permanentError{fmt.Errorf("load agent: %w%s", err, withoutKey(err))}
 	}
 	n.Tree = loaded
 	return err
+}
+
+// withoutKey returns what follows an error about a key that this worker does not have.
+func withoutKey(err error) string {
+	failed, ok := errors.AsType[*agentfile.LoadError](err)
+	if !ok || !slices.ContainsFunc(failed.Problems, func(p agentfile.Problem) bool { return p.Code == agentfile.CodeKey || p.Code == agentfile.CodeKeyEnv }) {
+		return ""
+	}
+	host, _ := os.Hostname()
+	return fmt.Sprintf("; the worker on %s does not have this key, and workers do not borrow models from each other: give the key to every worker, in its environment or with --api-keys", cmp.Or(host, "this host"))
 }
 
 func (t *trees) release(n *tree) {

@@ -84,6 +84,11 @@ func (a *Agent) Modelless() string {
 	return "it plays a script"
 }
 
+// Borrows reports whether a runs only below an agent that lends it a model.
+func (a *Agent) Borrows() bool {
+	return codingAgents()[a.From] != "" && a.Model.Flavor == agentfile.FlavorScripted
+}
+
 // CheckCoding says whether the program of a coding agent that was written is missing, or has a
 // version that is not tested. The program runs as in CommandHelp, for its version.
 func (a *Agent) CheckCoding(ctx context.Context, p *program.Env) {
