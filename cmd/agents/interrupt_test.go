@@ -288,7 +288,7 @@ func TestAnInterruptedAnswerCanBeContinued(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(out)
-	for lines.Scan() && !strings.Contains(lines.Text(), `"kind":"text"`) {
+	for lines.Scan() && !strings.Contains(lines.Text(), `"kind":"text","session"`) {
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)

@@ -290,7 +290,7 @@ func TestPageElsewhere(t *testing.T) {
 
 func moveAbout(t *testing.T, first, second *chromium.Page, bin string, width int, name string) {
 	dir := folder(t, elsewhereFiles)
-	args := []string{"--agent-file", "waiter.json", "--agent-file", "booker.json", "serve", "--no-token", "--listen"}
+	args := []string{"--agent-file", "waiter.json", "--agent-file", "booker.json", "serve", "--no-token", "--resume", "--listen"}
 	address, _, kill := start(t, bin, dir, append(args, "127.0.0.1:0")...)
 	began := func(p *chromium.Page, slug, text string) {
 		t.Helper()

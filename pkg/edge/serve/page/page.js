@@ -117,7 +117,7 @@ class Run {
 				socket.close();
 				this.clear();
 				if (current === this) talk.replaceChildren(this.view);
-				this.load().catch((error) => note(error.message));
+				api("v1/runs").then((a) => a.json()).then((list) => { served = list.runs; return this.load(); }).catch((error) => note(error.message));
 				return;
 			}
 			first = false;
@@ -132,7 +132,7 @@ class Run {
 				this.state = "elsewhere";
 				this.note(null, "Another client has taken over this conversation.");
 			} else if (this.session && code !== 1008 && this.tries++ < 20) {
-				note("The connection was lost. The run continues.");
+				note("The connection was lost; the page connects again by itself.");
 				setTimeout(() => this.connect({ session: this.session, from: this.seq }), Math.min(500 * this.tries, 5000));
 			} else {
 				this.state = "failed";
