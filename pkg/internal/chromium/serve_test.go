@@ -348,7 +348,7 @@ func moveAbout(t *testing.T, first, second *chromium.Page, bin string, width int
 	first.Press("Tab")
 	first.Type("3")
 	first.Press("Enter")
-	first.Wait(`document.getElementById("talk").textContent.includes("The desk says:")`)
+	first.Wait(`document.getElementById("talk").textContent.includes("The desk says:") && document.getElementById("send").textContent === "Continue"`)
 	if got := first.Eval(`document.getElementById("talk").textContent`); !strings.Contains(got, `"action": "accept"`) || !strings.Contains(got, `"city": "Bergen"`) || !strings.Contains(got, `"nights": 3`) {
 		t.Errorf("the server of tools was told: %s", got)
 	}

@@ -130,7 +130,7 @@ class Run {
 			if (this.socket !== socket || !this.live) return;
 			if (code === 4409) {
 				this.state = "elsewhere";
-				this.note(null, "Another client has taken over this conversation.");
+				this.note(null, "Another client has taken over this conversation. Choose it in the list to take it back.");
 			} else if (this.session && code !== 1008 && this.tries++ < 20) {
 				note("The connection was lost; the page connects again by itself.");
 				setTimeout(() => this.connect({ session: this.session, from: this.seq }), Math.min(500 * this.tries, 5000));
@@ -200,6 +200,8 @@ const show = {
 	compaction(run, a, e) { run.note(a, "Context shortened: " + (e.text || "")); },
 	warning: (run, a, e) => run.note(a, e.text),
 	call_started(run, a, e) {
+		const again = run.calls.get(e.key); // its process died
+		if (again) { again.took.textContent = "runs"; a.doing = e.tool; return; }
 		const c = { args: e.args || "", began: time(e.time) };
 		c.took = el("span", { class: "took", text: "runs" });
 		c.brief = el("span", { class: "brief", text: oneLine(argsBrief(c.args), 160) });
