@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -264,5 +266,54 @@ func waitFor(t *testing.T, ok func() bool) {
 		if time.Now().After(end) {
 			t.Fatal("it did not happen within three minutes")
 		}
+	}
+}
+
+// What a run had said when it was interrupted is in its session, and the command that continues it
+// is printed.
+func TestAnInterruptedAnswerCanBeContinued(t *testing.T) {
+	files := map[string]string{
+		"agent.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"teller","flavor":"scripted","script":"script.json"}}`,
+		"script.json": `{"rules":[{"when":{"prompt":"^story"},"deltaMillis":3600000,"answer":{"text":"Once upon a time there was a long story."}},
+			{"answer":{"text":"went on"}}]}`,
+	}
+	cmd := agentsCommand(t, files, "run", "--agent-file", "agent.json", "--output", "jsonl", "story")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && !strings.Contains(lines.Text(), `"kind":"text","session"`) {
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() {
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
+		t.Fatalf("the run ended with %v:\n%s", err, said.String())
+	}
+	id := regexp.MustCompile(`agents run --session ([a-z0-9-]+)`).FindStringSubmatch(said.String())
+	if id == nil {
+		t.Fatalf("the command that continues it is missing in:\n%s", said.String())
+	}
+	again := func(args ...string) string {
+		t.Helper()
+		next := exec.Command(cmd.Path, args...)
+		next.Args[0], next.Dir, next.Env = "agents", cmd.Dir, cmd.Env
+		text, err := next.CombinedOutput()
+		if err != nil {
+			t.Fatalf("agents %v: %v\n%s", args, err, text)
+		}
+		return string(text)
+	}
+	again("run", "--session", id[1], "--agent-file", "agent.json", "and then?")
+	if text := again("session", "show", id[1]); !regexp.MustCompile(`(?s)> story\n.*> O.*\[This answer was stopped here\.\].*> and then\?\n.*> went on`).MatchString(text) {
+		t.Errorf("the session is:\n%s", text)
 	}
 }

@@ -19,9 +19,13 @@ func sessionExportCommand(p *program.Env) *cli.Command {
 	var recent bool
 	return &cli.Command{
 		ArgsUsage: "ID",
+		Description: `Prints a session to standard output. ID is the id of a session or the beginning of it, or
+"latest". To send a conversation to somebody, export a page that shows it in a browser:
+
+  agents session export --format html latest >conversation.html`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "format", Value: "json", Usage: "`FORM`: json (a line for each event), markdown, html (a single page), openai (a chat completions request), agents-exe (its session file) or atif (a trajectory of Harbor)", Destination: &format, Validator: command.OneOf(exportFormats...)},
-			&cli.BoolFlag{Name: "recent", Usage: "print only the last events, about 256 KiB, and check nothing: fast for a session of any length", Destination: &recent},
+			&cli.StringFlag{Name: "format", Value: "json", Usage: "`FORM`: json (one event per line), markdown, html (a page in one file), openai (a request of the chat completions API), agents-exe (a session file of agents-exe) or atif (a trajectory for Harbor)", Destination: &format, Validator: command.OneOf(exportFormats...)},
+			&cli.BoolFlag{Name: "recent", Usage: "print only the last events, about 256 KiB, without checking the file: fast also for long sessions", Destination: &recent},
 		},
 		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
 			path, err := sessions.Of(p, c).Find(name)

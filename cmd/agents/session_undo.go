@@ -21,15 +21,19 @@ func sessionUndoCommand(p *program.Env) *cli.Command {
 	var redo, yes, dry bool
 	return &cli.Command{
 		ArgsUsage: "[ID]",
-		Description: `Shows the files that calls of the session changed and asks before it puts them back. Files
-that somebody else has changed since stay as they are, and the exit code is then 1. The
-conversation stays as it is; session fork --undo takes the message back.
-Only sessions of agents with "checkpoints": true have what is needed.`,
+		Description: `Restores files to what they were before an agent changed them. The command lists the
+files and asks before it writes. Without ID, it takes the last session that began in this
+folder, and what changed since your last message in it.
+
+A file that was edited by somebody else since then is left alone, and the exit code is 1.
+The conversation is not changed: "agents session fork --undo" takes back the message.
+
+It works if the agent file has "checkpoints": true, as the one of "agents init" has.`,
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "turn", Usage: "undo what calls did from `TURN` on (default: since the last message)", HideDefault: true, Destination: &turn},
-			&cli.BoolFlag{Name: "redo", Usage: "undo the last undo", Destination: &redo},
-			&cli.BoolFlag{Name: "dry-run", Usage: "only show the files, and nothing if there are none", Destination: &dry},
-			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "ask no questions", Destination: &yes},
+			&cli.IntFlag{Name: "turn", Usage: "restore the files to what they were before turn `TURN` (default: before the last message)", HideDefault: true, Destination: &turn},
+			&cli.BoolFlag{Name: "redo", Usage: "take back the last undo", Destination: &redo},
+			&cli.BoolFlag{Name: "dry-run", Usage: "only list the files", Destination: &dry},
+			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask", Destination: &yes},
 		},
 		Action: command.WithOptional("the session's id", func(ctx context.Context, c *cli.Command, name string) error {
 			if c.IsSet("turn") && (redo || turn < 1) {

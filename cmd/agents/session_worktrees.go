@@ -17,13 +17,15 @@ func sessionWorktreesCommand(p *program.Env) *cli.Command {
 	var diff, merge, remove, force bool
 	return &cli.Command{
 		ArgsUsage: "[NAME...]",
-		Description: `Lists the worktrees of agents in the repository of the working directory, or the copies of a
-folder in which agents worked, or those with a NAME. With a flag, something is done with those that are named.`,
+		Description: `A sub-agent with "workspace" in its agent file works in its own Git worktree, or in a copy of
+the folder, so that it changes none of your files. Without flags, this command lists these
+worktrees and copies: those of the Git repository or folder that you are in, or the ones
+with a NAME. With a flag, it shows, merges or removes the named ones.`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "diff", Usage: "print what they change", Destination: &diff},
-			&cli.BoolFlag{Name: "merge", Usage: "merge them into the current branch, with what is not committed", Destination: &merge},
-			&cli.BoolFlag{Name: "remove", Usage: "remove them with their branches, unless something would be lost", Destination: &remove},
-			&cli.BoolFlag{Name: "force", Usage: "with --remove: also if something is lost", Destination: &force},
+			&cli.BoolFlag{Name: "diff", Usage: "print the changes", Destination: &diff},
+			&cli.BoolFlag{Name: "merge", Usage: "merge the changes into the current branch, also those that are not committed", Destination: &merge},
+			&cli.BoolFlag{Name: "remove", Usage: "remove the worktree and its branch, or the copy, unless changes would be lost", Destination: &remove},
+			&cli.BoolFlag{Name: "force", Usage: "with --remove: also if changes would be lost", Destination: &force},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if (diff || merge || remove) && !c.Args().Present() {

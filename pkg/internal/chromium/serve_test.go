@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/internal/chromium"
@@ -78,8 +79,15 @@ func build(t *testing.T) (bin string) {
 // serve starts a server of pageFiles in a new folder, and returns its address and the link that
 // it prints.
 func serve(t *testing.T, bin string) (dir, address, link string) {
+	dir = folder(t, pageFiles)
+	address, link, _ = start(t, bin, dir, "--agent-file", "agent.json", "--agent-file", "city.json", "serve", "--listen", "127.0.0.1:0", "--open")
+	return dir, address, link
+}
+
+// folder is a new folder with files.
+func folder(t *testing.T, files map[string]string) (dir string) {
 	dir = t.TempDir()
-	for name, text := range pageFiles {
+	for name, text := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
@@ -88,7 +96,12 @@ func serve(t *testing.T, bin string) (dir, address, link string) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(filepath.Join(bin, "agents"), "--agent-file", "agent.json", "--agent-file", "city.json", "serve", "--listen", "127.0.0.1:0", "--open")
+	return dir
+}
+
+// start starts a server in a folder. The link is empty without --open; kill ends the server at once.
+func start(t *testing.T, bin, dir string, args ...string) (address, link string, kill func()) {
+	cmd := exec.Command(filepath.Join(bin, "agents"), args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_CACHE_HOME="+dir+"/cache", "XDG_STATE_HOME="+dir+"/state", "AGENTS_KEYRING=off", "BROWSER=true")
 	stderr, err := cmd.StderrPipe()
@@ -98,7 +111,8 @@ func serve(t *testing.T, bin string) (dir, address, link string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	kill = sync.OnceFunc(func() { cmd.Process.Kill(); cmd.Wait() })
+	t.Cleanup(kill)
 	said := bufio.NewReader(stderr)
 	for all := ""; address == ""; {
 		line, err := said.ReadString('\n')
@@ -113,7 +127,7 @@ func serve(t *testing.T, bin string) (dir, address, link string) {
 		}
 	}
 	go func() { _, _ = said.WriteTo(new(strings.Builder)) }()
-	return dir, address, link
+	return address, link, kill
 }
 
 func usePage(t *testing.T, p *chromium.Page, bin string, width int, name string) {
@@ -222,5 +236,120 @@ func usePage(t *testing.T, p *chromium.Page, bin string, width int, name string)
 	shot(t, p, name+"fields")
 	if said := p.Said(); strings.Count(said, "\n") > 0 || said != "" && !strings.Contains(said, "401") { // before the sign-in
 		t.Errorf("the browser says %s", said)
+	}
+}
+
+// elsewhereFiles are an agent that waits for a file, and one with an MCP server that asks the person
+// for a city and a number.
+var elsewhereFiles = map[string]string{
+	"waiter.json":        `{"tag": "OpenAIAgentDescription", "contents": {"slug": "waiter", "flavor": "scripted", "script": "waiter-script.json", "announce": "waits", "toolDirectory": "tools"}}`,
+	"waiter-script.json": `{"rules": [{"when": {"role": "user"}, "answer": {"text": "I wait.", "calls": [{"tool": "bash_wait", "args": {}}]}}, {"answer": {"text": "It is over."}}]}`,
+	"tools/wait":         pageFiles["tools/wait"],
+	"booker.json":        `{"tag": "OpenAIAgentDescription", "contents": {"slug": "booker", "flavor": "scripted", "script": "booker-script.json", "announce": "books", "mcpServers": [{"tag": "McpSimpleBinary", "contents": {"name": "desk", "executable": "./desk.py", "effects": "none"}}]}}`,
+	"booker-script.json": `{"rules": [{"when": {"role": "user"}, "answer": {"calls": [{"tool": "mcp_desk_book", "args": {}}]}}, {"answer": {"text": "The desk says: ${lastMessage}"}}]}`,
+	"desk.py": `#!/usr/bin/env python3
+import json, sys
+def say(m): print(json.dumps({"jsonrpc": "2.0", **m}), flush=True)
+for line in sys.stdin:
+    m = json.loads(line)
+    kind, id = m.get("method"), m.get("id")
+    if kind == "initialize":
+        say({"id": id, "result": {"protocolVersion": m["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "desk", "version": "1"}}})
+    elif kind == "tools/list":
+        say({"id": id, "result": {"tools": [{"name": "book", "description": "books", "inputSchema": {"type": "object"}}]}})
+    elif kind == "tools/call":
+        call = id
+        say({"id": 900, "method": "elicitation/create", "params": {"message": "Where to?", "requestedSchema": {"type": "object", "properties": {"city": {"type": "string", "description": "its name"}, "nights": {"type": "integer"}}, "required": ["city"]}}})
+    elif id == 900:
+        say({"id": call, "result": {"content": [{"type": "text", "text": json.dumps(m["result"], sort_keys=True)}]}})
+    elif id is not None:
+        say({"id": id, "result": {}})
+`,
+}
+
+// A conversation moves to another browser and back, goes on after the server has been killed and
+// started again, and a server of tools asks for values: with keys alone.
+func TestPageElsewhere(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("the MCP server is written in Python, which is not installed")
+	}
+	parent, bin := t, ""
+	for _, c := range []struct {
+		width  int
+		scheme string
+	}{{1400, "light"}, {400, "dark"}} {
+		t.Run(fmt.Sprint(c.width), func(t *testing.T) {
+			first, second := chromium.Open(t, c.width, 900, c.scheme), chromium.Open(t, 1400, 900, c.scheme)
+			if bin == "" {
+				bin = build(parent)
+			}
+			moveAbout(t, first, second, bin, c.width, fmt.Sprintf("elsewhere-%d-%s-", c.width, c.scheme))
+		})
+	}
+}
+
+func moveAbout(t *testing.T, first, second *chromium.Page, bin string, width int, name string) {
+	dir := folder(t, elsewhereFiles)
+	args := []string{"--agent-file", "waiter.json", "--agent-file", "booker.json", "serve", "--no-token", "--resume", "--listen"}
+	address, _, kill := start(t, bin, dir, append(args, "127.0.0.1:0")...)
+	began := func(p *chromium.Page, slug, text string) {
+		t.Helper()
+		p.Press("Escape")
+		p.Press("n")
+		p.Wait(`document.querySelectorAll(".choose input").length === 2`)
+		p.Eval(fmt.Sprintf(`document.querySelector(".choose [value=%s]").focus(), document.querySelector(".choose [value=%s]").click()`, slug, slug))
+		p.Press("m")
+		p.Type(text)
+		p.Press("Enter")
+	}
+	working := `document.querySelectorAll("#talk .call").length === 1 && document.getElementById("send").textContent === "Send"`
+	first.Go(address)
+	first.Wait(`document.documentElement.dataset.ready`)
+	began(first, "waiter", "Wait for me")
+	first.Wait(working + ` && location.hash.length > 10`)
+	session := first.Eval(`location.hash`)
+
+	second.Go(address + "/" + session)
+	second.Wait(working)
+	first.Wait(`document.getElementById("talk").textContent.includes("Another client has taken over")`)
+	shot(t, first, name+"taken")
+	first.Press("Escape")
+	for range 10 {
+		if strings.Contains(first.Eval(`document.activeElement.className + document.activeElement.textContent`), "openWait for me") {
+			break
+		}
+		first.Press("j")
+	}
+	first.Press("Enter") // takes it back
+	first.Wait(working)
+	second.Wait(`document.getElementById("talk").textContent.includes("Another client has taken over")`)
+
+	kill()
+	first.Wait(`document.getElementById("note").textContent.includes("The connection was lost")`)
+	shot(t, first, name+"lost")
+	_, _, _ = start(t, bin, dir, append(args, strings.TrimPrefix(address, "http://"))...)
+	first.Wait(working + ` && !document.getElementById("note").textContent.includes("lost")`)
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first.Wait(`document.getElementById("talk").textContent.includes("It is over.") && document.getElementById("send").textContent === "Continue"`)
+	if got := first.Eval(`document.getElementById("talk").textContent`); strings.Count(got, "I wait.") != 1 || strings.Count(got, "Wait for me") != 1 {
+		t.Errorf("after the restart the conversation is shown as %s", got)
+	}
+	shot(t, first, name+"over")
+
+	began(first, "booker", "Book it")
+	first.Wait(`document.querySelectorAll(".question .field input").length === 2`)
+	first.Wait(fmt.Sprintf(`document.documentElement.scrollWidth <= %d`, width))
+	shot(t, first, name+"elicitation")
+	first.Press("Tab")
+	first.Wait(`document.activeElement.matches(".question .field input")`)
+	first.Type("Bergen")
+	first.Press("Tab")
+	first.Type("3")
+	first.Press("Enter")
+	first.Wait(`document.getElementById("talk").textContent.includes("The desk says:") && document.getElementById("send").textContent === "Continue"`)
+	if got := first.Eval(`document.getElementById("talk").textContent`); !strings.Contains(got, `"action": "accept"`) || !strings.Contains(got, `"city": "Bergen"`) || !strings.Contains(got, `"nights": 3`) {
+		t.Errorf("the server of tools was told: %s", got)
 	}
 }

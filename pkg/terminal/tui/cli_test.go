@@ -427,7 +427,10 @@ func TestModelsOfTheServerAreOffered(t *testing.T) {
 	s.Type("/model")
 	s.Press("Enter")
 	s.Await(`(?s)models.*claude-sonnet-5-5`)
-	s.Press("Escape", "C-d")
+	s.Press("Escape")
+	s.Await(`^── local`)
+	s.Press("C-d")
+	s.Await(`^\$\n`)
 	run("agents prices --agent-file local.json --online gpt-5-mini 2>&1", `[^\n]*the models of `+host+` are not listed: HTTP 500[^\n]*\n *gpt-5-mini`)
 }
 

@@ -132,9 +132,9 @@ func (s *inspector) direct(m *model, d agent.Directive) bool {
 
 func (s *inspector) view(m *model) ([]string, *tea.Cursor) {
 	var lines []string
-	n := s.chosen()
+	n, hidden := s.chosen(), 0
 	if !s.alone {
-		lines = append(lines, s.tree(m, max(m.height*2/5, 3))...)
+		lines, hidden = s.tree(m, max(m.height*2/5, 3))
 	}
 	title := "nothing has happened yet"
 	if n != nil {
@@ -149,6 +149,9 @@ func (s *inspector) view(m *model) ([]string, *tea.Cursor) {
 	if s.back > 0 {
 		title += m.dot() + "scrolled back"
 	}
+	if hidden > 0 {
+		title += m.dot() + fmt.Sprintf("%d more in the tree", hidden)
+	}
 	lines = append(lines, m.rule(title))
 	below, row := s.below(m, n)
 	room := max(m.height-len(lines)-len(below), 1)
@@ -160,12 +163,12 @@ func (s *inspector) view(m *model) ([]string, *tea.Cursor) {
 	return append(lines, below...), cursor
 }
 
-// tree are the rows of the agents, at most n, with the chosen one among them.
-func (s *inspector) tree(m *model, n int) []string {
+// tree are the rows of the agents, at most n, with the chosen one among them, and how many are
+// hidden.
+func (s *inspector) tree(m *model, n int) (lines []string, hidden int) {
 	rows, chosen := s.rows(m), s.chosen()
 	at := max(slices.IndexFunc(rows, func(r view.Row) bool { return r.Node == chosen }), 0)
 	first := max(0, min(at-n/2, len(rows)-n))
-	var lines []string
 	for i := first; i < min(first+n, len(rows)); i++ {
 		mark := " "
 		if i == at {
@@ -173,7 +176,7 @@ func (s *inspector) tree(m *model, n int) []string {
 		}
 		lines = append(lines, mark+rows[i].Text)
 	}
-	return lines
+	return lines, len(rows) - len(lines)
 }
 
 // below is the question of the chosen agent, the input and the keys. The input begins at

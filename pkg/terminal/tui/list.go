@@ -47,7 +47,7 @@ func (l *list) shown() []item {
 // fill replaces the items. The one that a person has moved to stays chosen.
 func (l *list) fill(items []item) {
 	shown := l.shown()
-	l.items = items
+	l.items, l.note = items, ""
 	if l.at > 0 && l.at < len(shown) {
 		was := shown[l.at].text
 		l.at = max(0, slices.IndexFunc(l.shown(), func(i item) bool { return i.text == was }))

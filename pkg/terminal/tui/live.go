@@ -46,7 +46,8 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// liveRows is how many rows the live region may take: a third of the screen.
+// liveRows is how many rows the live region may take: a third of the screen, unless there are
+// more running agents.
 func (m *model) liveRows() int { return max(m.height/3, min(6, m.height-1)) }
 
 // live are the lines of the live region; the input begins at row.
@@ -65,6 +66,7 @@ func (m *model) live() (lines []string, row int) {
 	room := m.liveRows() - len(below)
 	if t.busy() && room > 0 {
 		tail := t.tail(min(3, room-1))
+		room = max(room, min(len(tail)+m.agentRows(t), m.height*3/4-len(below)))
 		tree := m.treeLines(t, room-len(tail))
 		lines = append(append(lines, t.tail(room-len(tree))...), tree...)
 	}
@@ -72,6 +74,25 @@ func (m *model) live() (lines []string, row int) {
 		lines = []string{m.rule(m.summary(t))}
 	}
 	return append(lines, below...), row + len(lines)
+}
+
+// agentRows are how many rows the running agents and their questions need, with the one that
+// counts calls for which there is no room. For these the live region may be higher. It is 0 if
+// no sub-agent runs.
+func (m *model) agentRows(t *talk) (n int) {
+	more, deep := 0, false
+	for _, r := range t.tree.Rows(m.layout(0)) {
+		switch {
+		case r.Call != nil && !r.Call.State.Ended():
+			more = 1
+		case r.Call == nil && r.Node != nil && !r.Node.State().Ended():
+			n, deep = n+1, deep || r.Node.Depth > 0
+		}
+	}
+	if !deep {
+		return 0
+	}
+	return n + more
 }
 
 // treeLines are at most n rows of the tree, or without it those of the agent and of what it

@@ -372,18 +372,28 @@ func TestMessagesDuringARun(t *testing.T) {
 	}
 }
 
-func TestTheLiveRegionIsAThirdOfTheScreen(t *testing.T) {
+func TestTheLiveRegionIsAThirdOfTheScreenUnlessManyAgentsRun(t *testing.T) {
+	for _, agents := range []int{0, 30} {
+		liveRegionFits(t, agents)
+	}
+}
+
+func liveRegionFits(t *testing.T, agents int) {
 	for _, size := range []tea.WindowSizeMsg{{Width: 200, Height: 60}, {Width: 80, Height: 24}, {Width: 40, Height: 18}, {Width: 20, Height: 8}} {
 		x := newTest(t, nil)
 		x.send(size)
 		x.begin()
-		x.events(prompted("a prompt 日本語 שלום עולם with words of all kinds", 30)...)
+		x.events(prompted("a prompt 日本語 שלום עולם with words of all kinds", agents)...)
 		x.events(with(root(agent.EventText), func(e *agent.Event) { e.Text = strings.Repeat("日本語 text ", 100) }))
 		x.events(question())
 		x.send(tea.PasteMsg{Content: strings.Repeat("a pasted line\n", 30)})
 		lines := strings.Split(x.View().Content, "\n")
-		if most := max(size.Height/3, 6); len(lines) > most {
-			t.Errorf("%dx%d: the live region has %d lines, want %d at most:\n%s", size.Width, size.Height, len(lines), most, x.screenText())
+		most := max(size.Height/3, 6)
+		if agents > 0 {
+			most = max(size.Height*3/4, 6)
+		}
+		if len(lines) > most {
+			t.Errorf("%dx%d, %d agents: the live region has %d lines, want %d at most:\n%s", size.Width, size.Height, agents, len(lines), most, x.screenText())
 		}
 		for _, line := range append(lines, x.printed...) {
 			if w := termtext.Width(termtext.Clean(line)); w > size.Width {
@@ -849,5 +859,56 @@ func TestCallsMakeRoomForAgents(t *testing.T) {
 	}
 	if !strings.Contains(got, "and 12 more") {
 		t.Errorf("the calls are not counted:\n%s", got)
+	}
+}
+
+// Every running agent has a row as far as three quarters of the screen go, above its calls and
+// above agents that have ended; the rest is counted, and the figures of all rows end in one column,
+// whatever the width of the characters.
+func TestEveryRunningAgentHasARow(t *testing.T) {
+	for _, size := range []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 120, Height: 40}, {Width: 200, Height: 60}} {
+		for _, n := range []int{5, 40} {
+			x := newTest(t, nil)
+			x.tree = true
+			x.send(size)
+			x.begin()
+			x.events(prompted("Ask them all 世界", n+3)...)
+			for i := 1; i <= n+3; i++ {
+				x.events(with(below(agent.EventMessage, i), func(e *agent.Event) {
+					e.Message = user(fmt.Sprintf("%d: 資料 and what 王さん wrote about the 예산 of the year, in full", i))
+				}))
+				x.events(with(below(agent.EventCallStarted, i), func(e *agent.Event) {
+					e.Turn, e.Key, e.Tool, e.Args = 1, fmt.Sprintf("S%d.1.1", i), "bash", `{"command":"sleep"}`
+				}))
+			}
+			for i := 1; i <= 3; i++ { // these have ended
+				x.events(with(below(agent.EventCallEnded, i), func(e *agent.Event) {
+					e.Turn, e.Key, e.Tool, e.Result = 1, fmt.Sprintf("S%d.1.1", i), "bash", &agent.ToolResult{}
+				}), with(below(agent.EventEnd, i), func(e *agent.Event) { e.Turn, e.Status = 1, agent.StatusOK }),
+					with(root(agent.EventCallEnded), func(e *agent.Event) {
+						e.Turn, e.Key, e.Tool, e.Result = 1, fmt.Sprintf("R.1.%d", i), "expert", &agent.ToolResult{}
+					}))
+			}
+			rows, ends := 0, map[int]bool{}
+			for line := range strings.Lines(x.screenText()) {
+				line = strings.TrimRight(line, " \n")
+				switch {
+				case strings.Contains(line, "• helper"), strings.Contains(line, "• lead"):
+					ends[termtext.Width(line)] = true
+					rows++
+				case strings.Contains(line, "✓ helper"):
+					t.Errorf("%dx%d: an agent that has ended has a row, %d calls and agents run:\n%s", size.Width, size.Height, n, x.screenText())
+				}
+			}
+			want := min(n+1, size.Height*3/4-len([]string{"the input", "the keys", "the count of the rest"}))
+			all := rows+strings.Count(x.screenText(), "• bash") == n+1+n
+			if rows != want || len(ends) != 1 || strings.Contains(x.screenText(), "more") == all {
+				t.Errorf("%dx%d, %d agents: %d rows of running agents with the ends %v, want %d with one, and the rest counted:\n%s", size.Width, size.Height, n, rows, ends, want, x.screenText())
+			}
+			x.press(tea.KeyPressMsg{Code: 't', Mod: tea.ModCtrl})
+			if shown := strings.Count(x.screenText(), "• helper") + strings.Count(x.screenText(), "✓ helper"); shown < n+3 && !strings.Contains(x.screenText(), "more in the tree") {
+				t.Errorf("%dx%d: the tree shows %d of %d agents and does not say so:\n%s", size.Width, size.Height, shown, n+3, x.screenText())
+			}
+		}
 	}
 }

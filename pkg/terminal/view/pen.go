@@ -47,7 +47,8 @@ var marks = [...]struct{ sign, ascii, color string }{
 	markAsk:     {"?", "?", "33"},
 }
 
-// Lines wider than this keep their figures near the text.
+// Lines wider than this keep their figures near the text: they are as wide as the longest text of
+// an agent.
 const widest = 100
 
 // columns are the widths of the figures, and of the whole line.
@@ -56,9 +57,12 @@ type columns struct{ state, tokens, cost, took, all int }
 // columns measures the figures of rows. Narrow terminals show fewer of them: the time and
 // the cost stay longest.
 func (l Layout) columns(rows []Row) columns {
-	c := columns{all: min(l.width(), widest)}
+	c, text := columns{}, 0
 	for _, r := range rows {
 		l := r.line
+		if l.name != "" {
+			text = max(text, 2*min(l.depth, 10)+len("• ")+termtext.Width(l.name)+2+termtext.Width(l.label))
+		}
 		c.state, c.tokens = max(c.state, len(l.state)), max(c.tokens, len(l.tokens))
 		c.cost, c.took = max(c.cost, len(l.cost)), max(c.took, len(l.took))
 	}
@@ -68,6 +72,7 @@ func (l Layout) columns(rows []Row) columns {
 	if c.state > 0 {
 		c.state = max(c.state, len("answering")) // the columns stay where they are
 	}
+	c.all = min(l.width(), max(widest, text+c.state+c.tokens+c.cost+c.took+len("        ")))
 	if c.all < 76 {
 		c.tokens = 0
 	}

@@ -331,7 +331,7 @@ func (k *Session) Ask(h *host.Host, a *agent.Agent, c *runner.Channel) (*agent.O
 
 // Continues adds the command that continues a run to its error, if the run can be continued.
 func (k *Session) Continues(a *agent.Agent, conversation *agent.Session, err error) error {
-	if k == nil || err == nil || conversation.Turn == 0 { // nothing is lost
+	if k == nil || err == nil || conversation.Turn == 0 && conversation.Stopped == nil { // nothing is lost
 		return err
 	}
 	command := "agents run " + cmp.Or(k.again, "--session "+filepath.Base(k.Path())+k.dir)

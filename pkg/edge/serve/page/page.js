@@ -117,7 +117,7 @@ class Run {
 				socket.close();
 				this.clear();
 				if (current === this) talk.replaceChildren(this.view);
-				this.load().catch((error) => note(error.message));
+				api("v1/runs").then((a) => a.json()).then((list) => { served = list.runs; return this.load(); }).catch((error) => note(error.message));
 				return;
 			}
 			first = false;
@@ -130,9 +130,9 @@ class Run {
 			if (this.socket !== socket || !this.live) return;
 			if (code === 4409) {
 				this.state = "elsewhere";
-				this.note(null, "Another client has taken over this conversation.");
+				this.note(null, "Another client has taken over this conversation. Choose it in the list to take it back.");
 			} else if (this.session && code !== 1008 && this.tries++ < 20) {
-				note("The connection was lost. The run continues.");
+				note("The connection was lost; the page connects again by itself.");
 				setTimeout(() => this.connect({ session: this.session, from: this.seq }), Math.min(500 * this.tries, 5000));
 			} else {
 				this.state = "failed";
@@ -200,6 +200,8 @@ const show = {
 	compaction(run, a, e) { run.note(a, "Context shortened: " + (e.text || "")); },
 	warning: (run, a, e) => run.note(a, e.text),
 	call_started(run, a, e) {
+		const again = run.calls.get(e.key); // its process died
+		if (again) { again.took.textContent = "runs"; a.doing = e.tool; return; }
 		const c = { args: e.args || "", began: time(e.time) };
 		c.took = el("span", { class: "took", text: "runs" });
 		c.brief = el("span", { class: "brief", text: oneLine(argsBrief(c.args), 160) });
