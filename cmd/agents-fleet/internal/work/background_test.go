@@ -39,7 +39,7 @@ func (f *fleet) ends(run client.WorkflowRun) (list []string) {
 		case e.Kind == agent.EventCallEnded && e.Tool == "expert_slow":
 			list = append(list, "result "+e.Result.Handle)
 		case e.Kind == agent.EventMessage && e.Input && e.Depth == 0:
-			list = append(list, "told "+e.Key[max(0, len(e.Key)-4):]+" "+e.Outcome())
+			list = append(list, "told "+e.Key[max(0, len(e.Key)-4):]+" "+string(e.Status))
 		}
 	}
 	return list
@@ -77,8 +77,7 @@ func TestAnAgentInTheBackground(t *testing.T) {
 			f.worker()
 			run := f.submit("go")
 			out, shown := f.result(run), f.shown(run.GetID())
-			events := f.events(run.GetID())
-			if last := events[len(events)-1]; out.Status != string(agent.StatusOK) || strings.TrimSpace(last.Text+last.Message.Text()) != tc.answer && !strings.Contains(shown, fmt.Sprintf("%q", tc.answer)) {
+			if out.Status != string(agent.StatusOK) || !strings.Contains(shown, fmt.Sprintf("%q", tc.answer)) {
 				t.Errorf("status %s, want the answer %q\n%s", out.Status, tc.answer, shown)
 			}
 			if got := f.ends(run); !slices.Equal(got, tc.ends) {
