@@ -26,7 +26,7 @@ type Background interface {
 	// agents. It returns those that have ended.
 	Await(ctx context.Context, handles []string, most time.Duration) (ended []string, err error)
 	// Send sends a message to an agent that works.
-	Send(handle, text string) error
+	Send(ctx context.Context, handle, text string) error
 	// Stop ends an agent and waits for that.
 	Stop(ctx context.Context, handle, reason string) error
 }

@@ -89,7 +89,7 @@ type Host interface {
 	State(key any, create func() any) any
 	AwaitNotice(ctx context.Context)
 	// Agents are those that work in the background for the agent that makes the call.
-	Agents() Background
+	Agents(inv *Invocation) Background
 	SetContext(ctx context.Context, inv *Invocation, value json.RawMessage) error
 	SessionState() State
 	Consult(ctx context.Context, inv *Invocation) Verdict

@@ -18,8 +18,7 @@ type background struct {
 	arrived chan struct{} // closed when there is a notice; nil while nothing waits for that
 	states  map[any]any
 
-	agents []*leftAgent    // in the order of their calls, until the model has their answers
-	told   map[string]bool // those of which the model knows that they still work at its end
+	agents []*leftAgent // in the order of their calls, until the model has their answers
 }
 
 // open returns the context of what runs in the background. b.mu is held.
@@ -164,12 +163,14 @@ func (b *background) end(t *tree) {
 		b.tasks.Wait()
 	}
 	for _, a := range list {
-		<-a.done
+		if !a.elsewhere {
+			<-a.done
+		}
 		t.mu.Lock()
 		delete(t.collecting, a.Key) // nobody is told any more
 		t.mu.Unlock()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.cancel, b.notices, b.states, b.agents, b.told = nil, nil, nil, nil, nil
+	b.cancel, b.notices, b.states, b.agents = nil, nil, nil, nil
 }

@@ -2,8 +2,10 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 )
@@ -22,7 +24,24 @@ type Delegation struct {
 	// Lease is for the other Runner. Its Budget is all that the caller has left, its Path
 	// names the agents above, and its Rights lack theirs, which that Runner gets from Callers.
 	Lease agent.Lease
+	// Background says that the call need not wait for the end: see Leave.
+	Background bool
 }
+
+// Elsewhere reaches agents in the background that other Runners run, by their sessions.
+type Elsewhere interface {
+	// Send sends a message. The key of the call that sends it is the same if it is repeated.
+	Send(ctx context.Context, session, key string, m agent.Message) error
+	// Stop has an agent end soon.
+	Stop(ctx context.Context, session, reason string) error
+	// Await reports whether StepCall is called again once one of them has ended, or the time is
+	// over. The call stays open until then.
+	Await(sessions []string, most time.Duration) (later bool)
+}
+
+// ErrOpen is the error of Step if it would end the run while agents work in the background
+// elsewhere. It did nothing. They are to be ended first; NoNotices then drops what they have done.
+var ErrOpen = errors.New("agents of this run still work in the background")
 
 // StepCall runs one of the calls that the session needs next (StepCalls): the open call with
 // the given Key. Several Runners, in different processes, can run the calls of one turn if
@@ -35,7 +54,14 @@ type Delegation struct {
 // open. Another Runner continues the session, from Rebuilder.ResumeOf with the Lease. Once
 // it has ended, a Runner whose Resume has it among Pending records the
 // result when StepCall is called again.
-func (r *Runner) StepCall(ctx context.Context, key string) error {
+func (r *Runner) StepCall(ctx context.Context, key string) error { return r.stepCall(ctx, key, false) }
+
+// Leave has a caller continue whose agent is delegated, with Delegation.Background: the result of
+// the call is a handle. The end of the agent is told at the first Step after it. If the agent has
+// ended already, Leave is StepCall.
+func (r *Runner) Leave(ctx context.Context, key string) error { return r.stepCall(ctx, key, true) }
+
+func (r *Runner) stepCall(ctx context.Context, key string, leave bool) error {
 	root := r.root()
 	root.tree.stepped = true
 	step := root.session.Next()
@@ -47,7 +73,54 @@ func (r *Runner) StepCall(ctx context.Context, key string) error {
 	ctx, cancel := root.timed(ctx)
 	defer cancel()
 	defer root.background.end(root.tree)
+	if root.tree.delegate != nil {
+		if err := root.relaunch(ctx); err != nil {
+			return err
+		}
+	}
+	if leave {
+		return root.leaveElsewhere(ctx, step)
+	}
 	return root.callAll(ctx, step)
+}
+
+func (r *run) leaveElsewhere(ctx context.Context, step agent.Step) error {
+	if err := r.refreshTools(ctx); err != nil {
+		return err
+	}
+	list, err := r.due(ctx, step)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	k := r.invocation(list[0], agent.ToolSpec{Name: list[0].Name})
+	return r.emit(ctx, r.session.CallEnded(list[0], handleResult(handleOf(&k.inv)), nil))
+}
+
+// stopTime is how long agent_stop waits for the end of an agent elsewhere.
+const stopTime = time.Minute
+
+// stopElsewhere stops an agent that another Runner runs.
+func (s agents) stopElsewhere(ctx context.Context, a *leftAgent, reason string) error {
+	if err := s.r.tree.elsewhere.Stop(ctx, a.session, reason); err != nil || s.later([]*leftAgent{a}, stopTime) {
+		return err
+	}
+	return fmt.Errorf("agent %s has not ended after %s", a.Handle, stopTime)
+}
+
+// later keeps the call open that waits for agents elsewhere, and reports whether it does.
+func (s agents) later(list []*leftAgent, most time.Duration) bool {
+	var sessions []string
+	for _, a := range list {
+		if a.elsewhere {
+			sessions = append(sessions, a.session)
+		}
+	}
+	c := callOf(s.inv)
+	if len(sessions) == 0 || c == nil || !s.r.tree.elsewhere.Await(sessions, most) {
+		return false
+	}
+	c.delegated = true
+	return true
 }
 
 // delegate begins the session of a sub-agent, or takes up the one that began, for another
@@ -70,7 +143,8 @@ func (r *run) delegate(ctx context.Context, inv *agent.Invocation, a *agent.Agen
 	lease.Shared = false               // see Runner.Shared: the caller is not there to be asked
 	lease.Rights = r.tree.lease.Rights // the others are those of Callers
 	lease.Models = r.tree.lease.Models // the same
-	c.delegating = r.tree.delegate(ctx, Delegation{Key: inv.Key, Session: child.session.ID, Agent: a.Slug, Source: a.Source, Depth: child.session.Depth, Lease: lease})
+	c.delegating = r.tree.delegate(ctx, Delegation{Key: inv.Key, Session: child.session.ID, Agent: a.Slug, Source: a.Source, Depth: child.session.Depth, Lease: lease,
+		Background: inv.Spec.Background && r.background.working() < maxLeft})
 	return out, c.delegating
 }
 

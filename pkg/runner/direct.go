@@ -163,7 +163,7 @@ func (r *run) directed(ctx context.Context, step agent.Step) (agent.Directive, b
 		}
 	}
 	if ends && r.session.Closing == "" && r.tree.leaves == nil {
-		if d, ok := r.background.lastCall(r.canDetach()); ok {
+		if d, ok := r.lastCall(); ok {
 			return d, true
 		}
 	}

@@ -26,6 +26,7 @@ type leftAgent struct {
 	detach      bool // it outlives its caller
 	stop        context.CancelCauseFunc
 	began, done chan struct{} // closed when its session has begun, and when it has ended, with its hooks
+	elsewhere   bool          // another Runner runs it: see Runner.Elsewhere
 	held        chan struct{} // closed when it may work; nil if it need not wait for that: see Runner.Held
 	over        chan struct{} // closed when it has ended, and hooks may still run
 
@@ -241,8 +242,12 @@ func (r *run) callLeft(ctx context.Context, inv *agent.Invocation, tool agent.To
 	if a.left = true; a.ended {
 		b.tell(a)
 	}
-	return agent.Result{Handle: a.Handle, Parts: []agent.Part{agent.Text(fmt.Sprintf(
-		"The agent works in the background as %s. You are told when it has ended. agent_wait waits for that, agent_send sends it a message, agent_stop ends it.", a.Handle))}}, nil
+	return handleResult(a.Handle), nil
+}
+
+func handleResult(handle string) agent.Result {
+	return agent.Result{Handle: handle, Parts: []agent.Part{agent.Text(fmt.Sprintf(
+		"The agent works in the background as %s. You are told when it has ended. agent_wait waits for that, agent_send sends it a message, agent_stop ends it.", handle))}}
 }
 
 // forget drops an agent whose answer the model has. b.mu is held.
@@ -250,9 +255,10 @@ func (b *background) forget(key string) {
 	b.agents = slices.DeleteFunc(b.agents, func(a *leftAgent) bool { return a.Key == key })
 }
 
-// relaunch continues what agents did in the background when the process ended.
+// relaunch continues what agents did in the background when the process ended, or notes once those
+// that other Runners run.
 func (r *run) relaunch(ctx context.Context) error {
-	if len(r.session.Left) == 0 || r.compacts || r.tree.delegate != nil {
+	if len(r.session.Left) == 0 || r.compacts || r.tree.delegate != nil && len(r.background.agents) > 0 {
 		return nil
 	}
 	if err := r.refreshTools(ctx); err != nil {
@@ -277,6 +283,10 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall, b *background) {
 		a.err = fmt.Errorf("it was not continued: %w", agent.ErrUnknownOutcome)
 	case p.Session.Ended != "":
 		a.result, a.err, _ = r.endOf(ctx, c)
+	case t.delegate != nil:
+		a.elsewhere, a.session = true, p.Session.ID
+		b.add(a)
+		return
 	case i < 0:
 		a.err = fmt.Errorf("it was not continued: there is no tool %s any more", l.Call.Name)
 	default:
@@ -350,35 +360,43 @@ func (b *background) working() (n int) {
 
 // lastCall is the message for a model that is about to end its run while agents work for it; it
 // is said once of each agent. With detach, some outlive the run.
-func (b *background) lastCall(detach bool) (agent.Directive, bool) {
+func (r *run) lastCall() (agent.Directive, bool) {
+	const begins, ends = "[still at work for you: ", ". Wait for them with agent_wait. If you answer again without that, they are ended.]"
+	b, detach := &r.background, r.canDetach()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var open []string
-	news := false
 	for _, a := range b.agents {
 		if a.left && !a.ended && !(detach && a.detach) {
 			open = append(open, a.Handle)
-			news = news || !b.told[a.Handle]
 		}
 	}
-	if !news {
+	if len(open) == 0 {
 		return agent.Directive{}, false
 	}
-	if b.told == nil {
-		b.told = map[string]bool{}
+	told := map[string]bool{} // by another process, perhaps
+	for _, m := range r.session.Messages {
+		if names, ok := strings.CutPrefix(m.Text(), begins); ok && m.Role == agent.RoleUser {
+			for _, handle := range strings.Split(strings.TrimSuffix(names, ends), ", ") {
+				told[handle] = true
+			}
+		}
 	}
-	for _, handle := range open {
-		b.told[handle] = true
+	if !slices.ContainsFunc(open, func(handle string) bool { return !told[handle] }) {
+		return agent.Directive{}, false
 	}
-	m := agent.UserText(fmt.Sprintf("[still at work for you: %s. Wait for them with agent_wait. If you answer again without that, they are ended.]", strings.Join(open, ", ")))
+	m := agent.UserText(begins + strings.Join(open, ", ") + ends)
 	return agent.Directive{Message: &m, Notice: true}, true
 }
 
 // Agents implements agent.Host.
-func (r *run) Agents() agent.Background { return agents{r} }
+func (r *run) Agents(inv *agent.Invocation) agent.Background { return agents{r, inv} }
 
-// agents are those that work in the background for a run.
-type agents struct{ r *run }
+// agents are those that work in the background for a run, for a call of it.
+type agents struct {
+	r   *run
+	inv *agent.Invocation
+}
 
 // List implements agent.Background.
 func (s agents) List() []agent.BackgroundAgent {
@@ -447,8 +465,11 @@ func (s agents) Await(ctx context.Context, handles []string, most time.Duration)
 		}
 		next := b.next()
 		b.mu.Unlock()
-		if len(ended) > 0 || len(list) == 0 {
+		if len(ended) > 0 || len(list) == 0 || s.later(list, most) {
 			return ended, nil
+		}
+		if list[0].elsewhere { // the time is over
+			return nil, nil
 		}
 		select {
 		case <-next:
@@ -459,7 +480,7 @@ func (s agents) Await(ctx context.Context, handles []string, most time.Duration)
 }
 
 // Send implements agent.Background.
-func (s agents) Send(handle, text string) error {
+func (s agents) Send(ctx context.Context, handle, text string) error {
 	a, err := s.find(handle)
 	if err != nil {
 		return err
@@ -469,6 +490,9 @@ func (s agents) Send(handle, text string) error {
 	session := a.session
 	t.mu.Unlock()
 	m := agent.UserText(text)
+	if a.elsewhere {
+		return t.elsewhere.Send(ctx, session, s.inv.Key, m)
+	}
 	if session == "" || !t.inboxes.send(agent.Directive{Session: session, Message: &m}) {
 		return fmt.Errorf("agent %s has ended, or cannot read messages", handle)
 	}
@@ -484,6 +508,9 @@ func (s agents) Stop(ctx context.Context, handle, reason string) error {
 	text := "its caller stopped it"
 	if reason != "" {
 		text = fmt.Sprintf("%s: %.500s", text, reason)
+	}
+	if a.elsewhere {
+		return s.stopElsewhere(ctx, a, text)
 	}
 	a.stop(&agent.EndError{Status: agent.StatusInterrupted, Text: text})
 	select {

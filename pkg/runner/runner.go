@@ -91,6 +91,8 @@ type Runner struct {
 	// Delegate, if it is not nil, has sub-agents run by other Runners: see StepCall. Those
 	// that a program calls (OnBehalf) run here.
 	Delegate func(ctx context.Context, d Delegation) error
+	// Elsewhere reaches the agents in the background that other Runners run; see Leave.
+	Elsewhere Elsewhere
 	// Observe is called with every event of the run and its sub-agents, one at
 	// a time, and must return soon; nil is fine.
 	Observe func(agent.Event)
@@ -197,6 +199,11 @@ func (r *Runner) Step(ctx context.Context) (agent.Step, error) {
 	if err := root.tree.refused; err != nil {
 		return step, err
 	}
+	if root.tree.delegate != nil {
+		if err := root.relaunch(ctx); err != nil {
+			return step, err
+		}
+	}
 	if root.inbox == nil {
 		root.inbox = &r.inboxes.root
 	}
@@ -254,7 +261,7 @@ func (r *Runner) root() *run {
 		if t.newID == nil {
 			t.newID = rand.Text
 		}
-		t.policy, t.caller, t.callers, t.delegate, t.checkpoint, t.reserveShared = r.Policy, r.caller, r.Callers, r.Delegate, r.Checkpoint, r.Shared
+		t.policy, t.caller, t.callers, t.delegate, t.elsewhere, t.checkpoint, t.reserveShared = r.Policy, r.caller, r.Callers, r.Delegate, r.Elsewhere, r.Checkpoint, r.Shared
 		t.rights, t.refused = r.leaseRights()
 		t.gate = Gate{Policy: t.decide, Ask: r.Ask, Reserve: t.reserver(r.Reserve), MaxProcesses: maxProcesses(r), Now: t.now, Commands: r.Journal != nil}
 		if r.Secrets != nil {
@@ -312,6 +319,7 @@ type tree struct {
 	policy agent.Policy
 	// delegate is Runner.Delegate, and checkpoint Runner.Checkpoint.
 	delegate   func(context.Context, Delegation) error
+	elsewhere  Elsewhere
 	checkpoint func(ctx context.Context, turn int) (ended func(), err error)
 	caller     caller         // answers questions for programs
 	callers    []*agent.Agent // Runner.Callers

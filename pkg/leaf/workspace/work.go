@@ -12,7 +12,8 @@ import (
 
 // Facts are what was done in a workspace, as the runtime sees it.
 type Facts struct {
-	// Commits are those behind Base, newest first, as "ID SUBJECT".
+	// Commits are those behind Base, newest first, as "ID SUBJECT": of the branch, and then those that
+	// the agent made and that are not on it.
 	Commits []string
 	// Stat are the files that changed in them, as git diff --stat prints it.
 	Stat string
@@ -32,6 +33,22 @@ func (w *Work) tips(ctx context.Context) (list []string) {
 	return list
 }
 
+// allTips are tips, and where its agent was before a checkout or reset. What it amended or rebased
+// is not among them.
+func (w *Work) allTips(ctx context.Context) []string {
+	list := w.tips(ctx)
+	moves, _ := w.repo.git(ctx, nil, "log", "--walk-reflogs", "--format=%H %gs", "worktrees/"+w.Name+"/HEAD") // an error: there is no log
+	leaves := false
+	for _, move := range strings.Split(moves, "\n") { // newest first
+		id, how, _ := strings.Cut(move, " ")
+		if leaves && id != "" && id != w.Base && !slices.Contains(list, id) {
+			list = append(list, id)
+		}
+		leaves = strings.HasPrefix(how, "checkout:") || strings.HasPrefix(how, "reset:")
+	}
+	return list
+}
+
 // Facts returns what was done in w.
 func (w *Work) Facts(ctx context.Context) (f Facts, err error) {
 	if w.Kind == Copy {
@@ -46,6 +63,11 @@ func (w *Work) Facts(ctx context.Context) (f Facts, err error) {
 		return f, err
 	}
 	f.Commits = list(out)
+	apart := append([]string{"log", "--format=%h %s (not on the branch)", "-z", "--max-count=100"}, w.allTips(ctx)...)
+	if out, err = w.repo.git(ctx, nil, append(apart, "--not", w.Base, tip)...); err != nil {
+		return f, err
+	}
+	f.Commits = append(f.Commits, list(out)...)
 	if f.Stat, err = w.repo.git(ctx, nil, "diff", "--no-ext-diff", "--no-textconv", "--stat=100", "--stat-count=50", w.Base, tip); err != nil {
 		return f, err
 	}
@@ -203,7 +225,7 @@ func (w *Work) Unsafe(ctx context.Context) (string, error) {
 		f, err := w.copyFacts()
 		return naming("changes that are not merged", f.Uncommitted), err
 	}
-	tips := w.tips(ctx)
+	tips := w.allTips(ctx)
 	for _, tip := range tips {
 		out, err := w.repo.git(ctx, nil, "for-each-ref", "--contains="+tip, "--format=%(refname)")
 		if err != nil {

@@ -178,6 +178,18 @@ func TestNothingIsLostByRemove(t *testing.T) {
 			git(t, p, w.Path(), "checkout", "-q", "--detach")
 			git(t, p, w.Path(), "commit", "-qm", "x", "--allow-empty")
 		},
+		"a detached that it left": func(t *testing.T, p Place, w *Work) {
+			git(t, p, w.Path(), "checkout", "-q", "--detach")
+			git(t, p, w.Path(), "commit", "-qm", "x", "--allow-empty")
+			git(t, p, w.Path(), "checkout", "-q", w.Branch())
+			if f, err := w.Facts(t.Context()); err != nil || len(f.Commits) != 1 || !strings.HasSuffix(f.Commits[0], " x (not on the branch)") {
+				t.Errorf("the caller reads %+v, %v", f, err)
+			}
+		},
+		"a reset": func(t *testing.T, p Place, w *Work) {
+			git(t, p, w.Path(), "commit", "-qm", "x", "--allow-empty")
+			git(t, p, w.Path(), "reset", "-q", "--hard", "HEAD~1")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newRepo(t, map[string]string{"f": "text", "d/g": "text", ".gitignore": "*.log\n.env\n"})
@@ -350,5 +362,74 @@ func TestOtherRepositories(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), link, Options{Key: "S.1.1"}); err == nil {
 		t.Error("a link leads elsewhere")
+	}
+}
+
+// A commit that was amended is not missed.
+func TestAnAmendedCommitIsNotLost(t *testing.T) {
+	p := newRepo(t, map[string]string{"f": "x"})
+	w := open(t, p, "S.1.1")
+	for _, how := range [][]string{nil, {"--amend"}} {
+		git(t, p, w.Path(), append([]string{"commit", "-qm", "y", "--allow-empty"}, how...)...)
+	}
+	if err := w.End(); err != nil {
+		t.Fatal(err)
+	}
+	git(t, p, p.Dir, "merge", "-q", w.Branch())
+	if lost, err := w.Unsafe(t.Context()); lost != "" || err != nil {
+		t.Errorf("Unsafe = %q, %v", lost, err)
+	}
+}
+
+// Submodules are empty and large files are pointers, as docs/workspaces.md says; the runtime loads
+// neither, and what an agent does with the real programs is found and merged.
+func TestSubmodulesAndLargeFiles(t *testing.T) {
+	if _, err := exec.LookPath("git-lfs"); err != nil {
+		t.Skip("git-lfs is missing")
+	}
+	sub := newRepo(t, map[string]string{"s": "sub"})
+	p := newRepo(t, map[string]string{"f": "x"})
+	config := filepath.Join(t.TempDir(), "gitconfig") // of the user: only here may filters be
+	p.Environ = append(p.Environ, "GIT_CONFIG_GLOBAL="+config)
+	git(t, p, p.Dir, "lfs", "install", "--skip-repo")
+	git(t, p, p.Dir, "config", "--global", "protocol.file.allow", "always")
+	git(t, p, p.Dir, "lfs", "track", "*.bin")
+	git(t, p, p.Dir, "submodule", "add", "-q", sub.Dir, "a sub")
+	write(t, p.Dir, map[string]string{"big one.bin": "large"})
+	git(t, p, p.Dir, "add", "-A")
+	git(t, p, p.Dir, "commit", "-qm", "second")
+	w := open(t, p, "S.1.1")
+	pointer, err := os.ReadFile(filepath.Join(w.Path(), "big one.bin"))
+	inside, _ := os.ReadDir(filepath.Join(w.Path(), "a sub"))
+	if err != nil || !strings.HasPrefix(string(pointer), "version https://git-lfs") || len(inside) > 0 {
+		t.Errorf("the large file is %q (%v), the submodule has %d files", pointer, err, len(inside))
+	}
+	if f, err := w.Facts(t.Context()); err != nil || len(f.Commits)+len(f.Uncommitted) > 0 {
+		t.Errorf("nothing has changed, and there is %+v, %v", f, err)
+	}
+	git(t, p, w.Path(), "lfs", "pull") // from what the caller has
+	git(t, p, w.Path(), "submodule", "update", "-q", "--init")
+	if data, err := os.ReadFile(filepath.Join(w.Path(), "big one.bin")); err != nil || string(data) != "large" {
+		t.Errorf("after git lfs pull: %q, %v", data, err)
+	}
+	write(t, w.Path(), map[string]string{"other.bin": "a larger one", "a sub/new": "in the submodule"})
+	git(t, p, w.Path(), "add", "other.bin")
+	git(t, p, w.Path(), "commit", "-qm", "third")
+	f, err := w.Facts(t.Context())
+	if err != nil || len(f.Commits) != 1 {
+		t.Errorf("after a commit: %+v, %v", f, err)
+	}
+	if err := w.End(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Merge(t.Context()); err != nil {
+		t.Errorf("Merge: %v", err)
+	}
+	git(t, p, p.Dir, "lfs", "pull")
+	if data, err := os.ReadFile(filepath.Join(p.Dir, "other.bin")); err != nil || string(data) != "a larger one" {
+		t.Errorf("merged: %q, %v", data, err)
+	}
+	if err := w.Remove(t.Context(), false); err == nil || !strings.Contains(err.Error(), "a sub") {
+		t.Errorf("with a new file in a submodule, Remove returned %v", err)
 	}
 }

@@ -186,7 +186,7 @@ func (r *Run) Reply(ctx context.Context, question string, answer json.RawMessage
 	if err != nil {
 		return err
 	}
-	return r.update(ctx, r.ID, flow.UpdateReply, flow.Reply{Question: question, Blob: blob})
+	return r.update(ctx, client.UpdateWorkflowOptions{WorkflowID: r.ID, UpdateName: flow.UpdateReply, Args: []any{flow.Reply{Question: question, Blob: blob}}})
 }
 
 func (r *Run) Answered(ctx context.Context, question string) bool {
@@ -196,6 +196,11 @@ func (r *Run) Answered(ctx context.Context, question string) bool {
 
 // Input sends a message to the agent with a session; "" is the root.
 func (r *Run) Input(ctx context.Context, session string, m agent.Message) error {
+	return r.Send(ctx, session, "", m)
+}
+
+// Send is Input. If it is repeated with an id, the message is sent once.
+func (r *Run) Send(ctx context.Context, session, id string, m agent.Message) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -204,11 +209,12 @@ func (r *Run) Input(ctx context.Context, session string, m agent.Message) error 
 	if err != nil {
 		return err
 	}
-	return r.update(ctx, cmp.Or(session, r.ID), flow.UpdateInput, flow.InputMessage{Blob: blob})
+	return r.update(ctx, client.UpdateWorkflowOptions{WorkflowID: cmp.Or(session, r.ID), UpdateID: id, UpdateName: flow.UpdateInput, Args: []any{flow.InputMessage{Blob: blob}}})
 }
 
-func (r *Run) update(ctx context.Context, id, name string, arg any) error {
-	h, err := r.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: name, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted})
+func (r *Run) update(ctx context.Context, o client.UpdateWorkflowOptions) error {
+	o.WaitForStage = client.WorkflowUpdateStageCompleted
+	h, err := r.Client.UpdateWorkflow(ctx, o)
 	if err == nil {
 		err = h.Get(ctx, nil)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	enums "go.temporal.io/api/enums/v1"
@@ -25,12 +26,15 @@ type run struct {
 	host   Host
 	moving workflow.Mutex // held while the host changes
 	over   bool
+	life   workflow.Context // of what outlives a turn
+	left   []*leftChild
+	ended  int // how many of them have ended
 }
 
 // Run is the workflow. A run that was cancelled ends with a CanceledError, after its
 // session has ended in the record. All other ends are a Result.
 func Run(ctx workflow.Context, in Input) (Result, error) {
-	r := &run{in: in, moving: workflow.NewMutex(ctx)}
+	r := &run{in: in, moving: workflow.NewMutex(ctx), life: ctx}
 	if from := in.Resumed; from != nil {
 		r.at, r.inputs, r.host = from.At, from.Inputs, from.Host
 	}
@@ -42,6 +46,7 @@ func Run(ctx workflow.Context, in Input) (Result, error) {
 	if workflow.IsContinueAsNewError(err) {
 		return Result{}, err
 	}
+	err = cmp.Or(err, r.settle(ctx))
 	if next.Ended == "" {
 		last, endErr := r.end(ctx, err)
 		if endErr != nil {
@@ -54,9 +59,20 @@ func Run(ctx workflow.Context, in Input) (Result, error) {
 
 // turns takes turns until the run ends. An error means that it has to be ended.
 func (r *run) turns(ctx workflow.Context) (next Next, err error) {
+	settled := false
 	for {
-		if next, err = r.step(ctx, Task{}); err != nil || next.Ended != "" {
+		ended := r.ended
+		if next, err = r.step(ctx, Task{Settled: settled}); err != nil || next.Ended != "" {
 			return next, err
+		}
+		settled = next.Open && r.ended == ended // otherwise the model is told of the ends first
+		if settled {
+			err = r.settle(ctx)
+		} else {
+			err = r.forget()
+		}
+		if err != nil {
+			return Next{}, err
 		}
 		if err := r.calls(ctx, next); err != nil {
 			return Next{}, err
@@ -64,7 +80,7 @@ func (r *run) turns(ctx workflow.Context) (next Next, err error) {
 		if ctx.Err() != nil {
 			return Next{}, ctx.Err()
 		}
-		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() && workflow.AllHandlersFinished(ctx) {
+		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() && workflow.AllHandlersFinished(ctx) && len(r.left) == 0 && !next.Open {
 			in := r.in
 			in.Resumed = &Resumed{At: r.at, Inputs: r.inputs, Host: r.host}
 			return Next{}, workflow.NewContinueAsNewError(ctx, Workflow, in)
@@ -155,25 +171,122 @@ func (r *run) call(ctx workflow.Context, c Call) error {
 	var called Called
 	err := r.activity(ctx, CallActivity, Task{Key: c.Key, Tool: c.Tool}, &called)
 	r.reached(called.At)
-	if err != nil || called.Child == nil {
+	task := Task{Key: c.Key, Tool: c.Tool, Ended: true}
+	switch {
+	case err != nil:
+		return err
+	case called.Wait != nil:
+		r.await(ctx, called.Wait)
+	case called.Child == nil:
+		return nil
+	case called.Child.Background:
+		task.Left, err = r.leave(ctx, *called.Child)
+		task.Ended = !task.Left
+	default:
+		err = r.child(ctx, *called.Child)
+	}
+	if err != nil {
 		return err
 	}
-	err = r.child(ctx, *called.Child)
 	ctx, stop := workflow.NewDisconnectedContext(ctx) // the result is recorded in any case
 	defer stop()
-	if err != nil {
-		in := r.childInput(*called.Child)
-		var ended Next
-		if err := r.activityOf(ctx, in, StepActivity, Task{End: endOf(err), Reason: "the sub-agent's workflow ended: " + err.Error()}, &ended); err != nil {
-			return err
-		}
-	}
 	var answered Called
-	err = r.activity(ctx, CallActivity, Task{Key: c.Key, Tool: c.Tool, Ended: true}, &answered)
+	err = r.activity(ctx, CallActivity, task, &answered)
 	r.reached(answered.At)
-	if err == nil && answered.Child != nil {
+	if err == nil && (answered.Child != nil || answered.Wait != nil) {
 		err = fmt.Errorf("call %s: its sub-agent has ended and there is no result", c.Key)
 	}
+	return err
+}
+
+// leaveAfter is how long a call waits for a sub-agent that may work in the background.
+const leaveAfter = 2 * time.Second
+
+// A leftChild is a sub-agent that may work in the background.
+type leftChild struct {
+	session string
+	stop    workflow.CancelFunc
+	over    bool
+	err     error
+}
+
+// leave starts a sub-agent, and reports whether its call is to return while it works.
+func (r *run) leave(ctx workflow.Context, c Child) (left bool, err error) {
+	l := &leftChild{session: c.Session}
+	var life workflow.Context
+	life, l.stop = workflow.WithCancel(r.life)
+	r.left = append(r.left, l)
+	workflow.Go(life, func(ctx workflow.Context) {
+		l.err = r.child(ctx, c)
+		l.over = true
+		r.ended++
+	})
+	over, err := workflow.AwaitWithTimeout(ctx, leaveAfter, func() bool { return l.over })
+	if err != nil { // the calls are cancelled
+		l.stop()
+		ctx, stop := workflow.NewDisconnectedContext(ctx)
+		defer stop()
+		if err := workflow.Await(ctx, func() bool { return l.over }); err != nil {
+			return false, err
+		}
+		over = true
+	}
+	if !over {
+		return true, nil
+	}
+	return false, l.err
+}
+
+// await waits until one of several sub-agents has ended.
+func (r *run) await(ctx workflow.Context, w *Wait) {
+	_, _ = workflow.AwaitWithTimeout(ctx, w.Most, func() bool { // an error means that the calls are cancelled
+		for _, session := range w.Sessions {
+			if !slices.ContainsFunc(r.left, func(l *leftChild) bool { return l.session == session && !l.over }) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// settle ends the sub-agents in the background.
+func (r *run) settle(ctx workflow.Context) error {
+	if len(r.left) == 0 {
+		return nil
+	}
+	for _, l := range r.left {
+		l.stop()
+	}
+	ctx, stop := workflow.NewDisconnectedContext(ctx)
+	defer stop()
+	if err := workflow.Await(ctx, func() bool { return !slices.ContainsFunc(r.left, func(l *leftChild) bool { return !l.over }) }); err != nil {
+		return err
+	}
+	return r.forget()
+}
+
+// forget drops the sub-agents that have ended. An error is that of one whose end is not recorded.
+func (r *run) forget() (err error) {
+	r.left = slices.DeleteFunc(r.left, func(l *leftChild) bool {
+		if l.over {
+			err = cmp.Or(err, l.err)
+		}
+		return l.over
+	})
+	return err
+}
+
+// child runs a sub-agent. An error means that its end is not in the record.
+func (r *run) child(ctx workflow.Context, c Child) error {
+	err := r.childWorkflow(ctx, c)
+	if err == nil {
+		return nil
+	}
+	ctx, stop := workflow.NewDisconnectedContext(ctx)
+	defer stop()
+	var ended Next
+	err = r.activityOf(ctx, r.childInput(c), StepActivity, Task{End: endOf(err), Reason: "the sub-agent's workflow ended: " + err.Error()}, &ended)
+	r.reached(ended.At)
 	return err
 }
 
@@ -186,7 +299,7 @@ func endOf(err error) string {
 	return statusFailed
 }
 
-func (r *run) child(ctx workflow.Context, c Child) error {
+func (r *run) childWorkflow(ctx workflow.Context, c Child) error {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: c.Session, WaitForCancellation: true, ParentClosePolicy: enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
 		TypedSearchAttributes: Attributes(c.Agent, r.in.Record), StaticSummary: c.Agent,

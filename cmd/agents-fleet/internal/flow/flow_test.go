@@ -227,3 +227,72 @@ func TestAnotherHostTakesOver(t *testing.T) {
 		t.Errorf("%v, the queues %q", err, queues)
 	}
 }
+
+// A call of a sub-agent in the background gets its handle after two seconds. The run continues, can
+// wait for its end, and ends no sooner than it. The end of one that is cancelled is recorded by its
+// own workflow, and by that of its caller.
+func TestASubagentInTheBackground(t *testing.T) {
+	child := flow.Task{Input: flow.Input{Record: "S", Session: "C", Path: []string{"sub"}, Folder: input.Folder, File: input.File, Start: "sha256:c", Root: input.Start}}
+	for name, tc := range map[string]struct {
+		time  time.Duration // of the sub-agent
+		steps []flow.Next   // of the root
+		wait  time.Duration
+		want  []string // the tasks after the first call
+	}{
+		"quick":                                  {time.Second, []flow.Next{calls(1, 1), {Ended: "ok"}}, 0, []string{"ended S.1.1", "step"}},
+		"slow, and nothing more":                 {time.Hour, []flow.Next{calls(1, 1), {Open: true}, {Ended: "ok"}}, 0, []string{"left S.1.1", "step", "end of C", "end of C", "settled step"}},
+		"its end is told before that of the run": {4 * time.Second, []flow.Next{calls(1, 1), {Open: true}, {Ended: "ok"}}, -1, []string{"left S.1.1", "step", "step"}},
+		"waited for":                             {10 * time.Second, []flow.Next{calls(1, 1), {Parallel: 1, Calls: []flow.Call{{Key: "S.2.1"}}}, {Ended: "ok"}}, time.Minute, []string{"left S.1.1", "step", "S.2.1", "ended S.2.1", "step"}},
+		"waited for too briefly":                 {time.Hour, []flow.Next{calls(1, 1), {Parallel: 1, Calls: []flow.Call{{Key: "S.2.1"}}}, {Open: true}, {Ended: "ok"}}, time.Minute, []string{"left S.1.1", "step", "S.2.1", "ended S.2.1", "step", "end of C", "end of C", "settled step"}},
+	} {
+		f := &fake{call: func(t flow.Task) (flow.Called, error) {
+			switch {
+			case t.Ended, t.Left:
+				return flow.Called{}, nil
+			case t.Key == "S.2.1":
+				return flow.Called{Wait: &flow.Wait{Sessions: []string{"C"}, Most: tc.wait}}, nil
+			}
+			return flow.Called{Child: &flow.Child{Session: "C", Agent: "sub", Start: "sha256:c", Background: true}}, nil
+		}}
+		var got []string
+		env := f.env(t)
+		env.OnActivity(flow.StepActivity, anything, child).After(tc.time).Return(flow.Next{Ended: "ok"}, nil)
+		others := env.OnActivity(flow.StepActivity, anything, anything)
+		if tc.wait < 0 { // it takes longer than the sub-agent
+			others.After(time.Hour)
+		}
+		others.Return(func(_ context.Context, t flow.Task) (flow.Next, error) {
+			f.note(t)
+			if t.Session == "C" {
+				return flow.Next{Ended: t.End}, nil
+			}
+			next := tc.steps[0]
+			tc.steps = tc.steps[1:]
+			return next, nil
+		})
+		env.ExecuteWorkflow(flow.Workflow, input)
+		if err := env.GetWorkflowError(); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, task := range f.tasks[2:] {
+			switch {
+			case task.Session == "C":
+				got = append(got, "end of C")
+			case task.Key != "" && task.Ended:
+				got = append(got, "ended "+task.Key)
+			case task.Key != "" && task.Left:
+				got = append(got, "left "+task.Key)
+			case task.Key != "":
+				got = append(got, task.Key)
+			case task.Settled:
+				got = append(got, "settled step")
+			default:
+				got = append(got, "step")
+			}
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: the tasks are %q, want %q", name, got, tc.want)
+		}
+	}
+}

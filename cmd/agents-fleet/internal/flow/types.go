@@ -130,8 +130,13 @@ type Task struct {
 	Reason string `json:"reason,omitempty"`
 	// Key, for CallActivity, is the call. Ended says that its sub-agent has ended.
 	Key   string `json:"key,omitempty"`
-	Tool  string `json:"-"` // of the call
-	Ended bool   `json:"ended,omitempty"`
+	Tool  string `json:"-"`               // of the call
+	Ended bool   `json:"ended,omitempty"` // or that what it waits for has happened
+	// Left, for CallActivity, says that the call's sub-agent works in the background.
+	Left bool `json:"left,omitempty"`
+	// Settled, for StepActivity, says that the sub-agents in the background were ended because
+	// the run ends.
+	Settled bool `json:"settled,omitempty"`
 }
 
 // A Next is the result of StepActivity: what the run needs next.
@@ -144,6 +149,8 @@ type Next struct {
 	// a Result.
 	Ended string  `json:"ended,omitempty"`
 	Cost  float64 `json:"cost,omitempty"`
+	// Open says that the run ends once its sub-agents in the background have ended.
+	Open bool `json:"open,omitempty"`
 	// Inputs is how many messages of a person a run that has ended has read.
 	Inputs int `json:"inputs,omitempty"`
 }
@@ -154,10 +161,18 @@ type Call struct {
 	Tool string `json:"tool"`
 }
 
-// A Called is the result of CallActivity. Child is set if the call waits for a sub-agent.
+// A Called is the result of CallActivity. Child is set if the call waits for a sub-agent, and
+// Wait if it waits for some that work in the background.
 type Called struct {
 	At    Position `json:"at"`
 	Child *Child   `json:"child,omitempty"`
+	Wait  *Wait    `json:"wait,omitempty"`
+}
+
+// A Wait is for the end of one of several sub-agents, by their sessions.
+type Wait struct {
+	Sessions []string      `json:"sessions"`
+	Most     time.Duration `json:"most"`
 }
 
 // A Child is a sub-agent that is to run.
@@ -165,6 +180,8 @@ type Child struct {
 	Session string `json:"session"`
 	Agent   string `json:"agent"`
 	Start   string `json:"start"` // see Input.Start
+	// Background says that the call need not wait for its end.
+	Background bool `json:"background,omitempty"`
 }
 
 // A Host is the worker that has the workspace of a run, and the result of HostActivity.

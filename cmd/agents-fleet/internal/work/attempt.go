@@ -37,6 +37,7 @@ type attempt struct {
 	inputs  int  // how many messages of a person the session has
 	asked   bool // an earlier attempt asked the model, and there is no answer
 	child   *flow.Child
+	waiting *flow.Wait
 }
 
 // attempt runs do with all that the task needs, and returns how far the record is known
@@ -110,7 +111,7 @@ func (a *attempt) open(ctx context.Context) (err error) {
 // sessions below, only those of the task's call are rebuilt; the others are counted.
 func (a *attempt) rebuild(events []agent.Event) (resume *runner.Resume, shared json.RawMessage, err error) {
 	var b runner.Rebuilder
-	below := map[string]bool{} // sessions, and whether they answer the call
+	below, left := map[string]bool{}, a.left(events) // sessions, and whether they answer the call, or one that is left
 	for i := range events {
 		e := &events[i]
 		own := e.Session == a.task.Session
@@ -125,7 +126,7 @@ func (a *attempt) rebuild(events []agent.Event) (resume *runner.Resume, shared j
 		}
 		if e.Kind == agent.EventSession && !own {
 			if up := agent.CallSession(e.Parent); up == a.task.Session {
-				below[e.Session] = e.Parent == a.task.Key
+				below[e.Session] = e.Parent == a.task.Key || left[e.Parent]
 			} else if of, ok := below[up]; ok {
 				below[e.Session] = of
 			}
@@ -145,6 +146,22 @@ func (a *attempt) rebuild(events []agent.Event) (resume *runner.Resume, shared j
 		}
 	}
 	return b.ResumeOf(a.task.Session), shared, nil
+}
+
+// left returns the calls that agents answer in the background, of whose end the model has not been
+// told.
+func (a *attempt) left(events []agent.Event) map[string]bool {
+	left := map[string]bool{}
+	for i := range events {
+		switch e := &events[i]; {
+		case e.Session != a.task.Session || e.Key == "":
+		case e.Kind == agent.EventCallEnded && e.Result.Handle != "":
+			left[e.Key] = true
+		case e.Kind == agent.EventMessage:
+			delete(left, e.Key)
+		}
+	}
+	return left
 }
 
 func (a *attempt) prepare(resume *runner.Resume, shared json.RawMessage) error {
@@ -180,7 +197,8 @@ func (a *attempt) prepare(resume *runner.Resume, shared json.RawMessage) error {
 		}
 	}
 	r.Journal, r.Observe, r.NewID = a.journal, a.journal.observe, a.newID
-	r.Delegate, r.Meanwhile, r.Shared, r.Panicked = a.delegate, a.meanwhile, a.reserve, a.w.o.Note
+	r.Delegate, r.Elsewhere, r.Meanwhile, r.Shared, r.Panicked = a.delegate, a, a.meanwhile, a.reserve, a.w.o.Note
+	r.NoNotices = a.task.Settled || a.task.End != ""
 	if a.start.Person == nil || *a.start.Person {
 		r.Person = a.ask
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/attach"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
 	"github.com/agents-exe/agents/pkg/agent"
@@ -73,7 +74,12 @@ func (a *attempt) steps(ctx context.Context, next *flow.Next) error {
 			return nil
 		}
 		done := a.journal.appended()
-		if _, err := a.runner.Step(ctx); errors.Is(err, agent.ErrJournal) || err != nil && a.journal.appended() == done {
+		_, err := a.runner.Step(ctx)
+		if errors.Is(err, runner.ErrOpen) {
+			next.Open = true
+			return nil
+		}
+		if errors.Is(err, agent.ErrJournal) || err != nil && a.journal.appended() == done {
 			return err
 		}
 	}
@@ -140,8 +146,12 @@ func (w *Worker) call(ctx context.Context, task flow.Task) (called flow.Called, 
 		if !slices.ContainsFunc(s.Next().Calls, func(c agent.PendingCall) bool { return c.Key == task.Key }) {
 			return nil // an earlier attempt has recorded its result, or the run is ending
 		}
-		err := a.runner.StepCall(ctx, task.Key)
-		called.Child = a.child
+		step := a.runner.StepCall
+		if task.Left {
+			step = a.runner.Leave
+		}
+		err := step(ctx, task.Key)
+		called.Child, called.Wait = a.child, a.waiting
 		if err == nil {
 			err = a.save(ctx)
 		}
@@ -157,8 +167,38 @@ func (a *attempt) delegate(ctx context.Context, d runner.Delegation) error {
 		return err
 	}
 	blob, err := store.PutBlob(ctx, a.w.store, a.task.Record, data)
-	a.child = &flow.Child{Session: d.Session, Agent: d.Agent, Start: blob}
+	a.child = &flow.Child{Session: d.Session, Agent: d.Agent, Start: blob, Background: d.Background}
 	return err
+}
+
+// Send implements runner.Elsewhere.
+func (a *attempt) Send(ctx context.Context, session, key string, m agent.Message) error {
+	err := a.asClient().Send(ctx, session, key, m)
+	if errors.Is(err, attach.ErrEnded) {
+		return errors.New("the agent has ended")
+	}
+	return err
+}
+
+// Stop implements runner.Elsewhere.
+func (a *attempt) Stop(ctx context.Context, session, reason string) error {
+	if err := a.asClient().Stop(ctx, session, reason); !errors.Is(err, attach.ErrEnded) {
+		return err
+	}
+	return nil
+}
+
+func (a *attempt) asClient() *attach.Run {
+	return &attach.Run{Client: a.w.client, Store: a.w.store, ID: a.task.Record}
+}
+
+// Await implements runner.Elsewhere: the workflow waits.
+func (a *attempt) Await(sessions []string, most time.Duration) (later bool) {
+	if a.task.Ended {
+		return false
+	}
+	a.waiting = &flow.Wait{Sessions: sessions, Most: most}
+	return true
 }
 
 // The time between two looks for a reply.

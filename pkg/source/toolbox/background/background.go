@@ -66,7 +66,7 @@ func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if inv.Host == nil {
 		return agent.Result{}, fmt.Errorf("this call is not part of a run")
 	}
-	text, err := t.call(ctx, inv.Host.Agents(), a)
+	text, err := t.call(ctx, inv.Host.Agents(inv), a)
 	return agent.TextResult(text), err
 }
 
@@ -103,8 +103,8 @@ func wait(ctx context.Context, agents agent.Background, a args) (string, error) 
 	return "no agent works in the background", nil
 }
 
-func send(_ context.Context, agents agent.Background, a args) (string, error) {
-	if err := agents.Send(a.Agent, a.Message); err != nil {
+func send(ctx context.Context, agents agent.Background, a args) (string, error) {
+	if err := agents.Send(ctx, a.Agent, a.Message); err != nil {
 		return "", err
 	}
 	return "sent", nil
