@@ -40,6 +40,7 @@ type run struct {
 	began  time.Time    // the same if the run is driven by Step, for its time limits
 	cause  error        // of the last EventFailure, as a caller wants it
 	end    *agent.Event // of the run, once it ended
+	said   []byte       // what has arrived of the text of an answer
 
 	loan       agent.Provider // the lent model of an agent that borrows, if it is in this process
 	background background
@@ -333,16 +334,8 @@ func (r *run) ask(ctx context.Context, step agent.Step) error {
 	r.foresee()
 	start := r.tree.now()
 	synced := r.syncMeanwhile(ctx)
-	var said []byte
-	resp, err := r.tree.gate.Generate(ctx, r.agent.Provider, req, r.depth, func(d agent.Delta) {
-		switch d.Kind {
-		case agent.DeltaText:
-			said = append(said, d.Text...)
-		case agent.DeltaRetry:
-			said = said[:0]
-		}
-		r.delta(req, d)
-	})
+	r.said = r.said[:0]
+	resp, err := r.tree.gate.Generate(ctx, r.agent.Provider, req, r.depth, func(d agent.Delta) { r.delta(req, d) })
 	if syncErr := synced(); syncErr != nil {
 		return syncErr
 	}
@@ -353,7 +346,7 @@ func (r *run) ask(ctx context.Context, step agent.Step) error {
 		r.tree.mu.Unlock()
 	}
 	if err != nil && ctx.Err() != nil {
-		return r.fail(ctx, step, &agent.Stopped{Err: agent.ContextError(ctx), Text: string(said)}, usage)
+		return r.fail(ctx, step, &agent.Stopped{Err: agent.ContextError(ctx), Text: string(r.said)}, usage)
 	}
 	return r.answered(ctx, step, resp, usage, err, start)
 }
@@ -399,10 +392,12 @@ func (r *run) delta(req *agent.Request, d agent.Delta) {
 	e := agent.Event{Turn: req.Turn, Text: d.Text}
 	switch d.Kind {
 	case agent.DeltaText:
+		r.said = append(r.said, d.Text...)
 		e.Kind = agent.EventText
 	case agent.DeltaReasoning:
 		e.Kind = agent.EventReasoning
 	case agent.DeltaRetry:
+		r.said = r.said[:0]
 		e.Kind, e.Text, e.Error = agent.EventRetry, "", d.Text
 		e.Attempt, e.Millis, e.Fallback, e.Model = d.Attempt, d.Wait.Milliseconds(), d.Fallback, d.Model
 	}
