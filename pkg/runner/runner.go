@@ -199,7 +199,7 @@ func (r *Runner) Step(ctx context.Context) (agent.Step, error) {
 	if err := root.tree.refused; err != nil {
 		return step, err
 	}
-	if root.tree.delegate != nil {
+	if root.tree.delegate != nil && ctx.Err() == nil { // otherwise it only records the end
 		if err := root.relaunch(ctx); err != nil {
 			return step, err
 		}

@@ -108,3 +108,21 @@ func TestAnAgentInTheBackgroundOutlivesAWorker(t *testing.T) {
 		t.Errorf("got %q, want %q\n%s", got, want, f.shown(run.GetID()))
 	}
 }
+
+// A cancelled run ends its agents in the background first.
+func TestCancelWithAnAgentInTheBackground(t *testing.T) {
+	f := newFleet(t, leaving(waitForSlow))
+	f.worker()
+	run := f.submit("go")
+	f.wait(run.GetID(), "the wait", func(e agent.Event) bool { return callStarted(e) && e.Tool == "agent_wait" })
+	f.pid()
+	if err := f.client.CancelWorkflow(t.Context(), run.GetID(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Get(t.Context(), nil); err == nil {
+		t.Error("the run did not end as cancelled")
+	}
+	if got, want := f.ends(run), []string{"result slow-1-1", "slow interrupted", "root interrupted"}; !slices.Equal(got, want) || f.alive() {
+		t.Errorf("got %q, want %q\n%s", got, want, f.shown(run.GetID()))
+	}
+}
