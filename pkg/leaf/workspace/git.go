@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
 )
 
 // A Place is a folder of the machine. Environ is the environment of Git.
@@ -130,6 +132,17 @@ func (r *repo) disarm(ctx context.Context) error {
 // git runs a command of Git in r.top and returns what it prints.
 func (r *repo) git(ctx context.Context, env []string, args ...string) (string, error) {
 	return r.in(r.top, ctx, env, args...)
+}
+
+// alone is git for commands that read what Git keeps of all worktrees, or add to that: Git fails
+// when it reads what another process is writing.
+func (r *repo) alone(ctx context.Context, args ...string) (string, error) {
+	release, err := filelock.Acquire(ctx, filepath.Join(r.common, "agents-worktrees.lock"))
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	return r.git(ctx, nil, args...)
 }
 
 func (r *repo) in(dir string, ctx context.Context, env []string, args ...string) (string, error) {

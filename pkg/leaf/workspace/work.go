@@ -295,6 +295,6 @@ func (w *Work) discard(ctx context.Context) error {
 	if w.repo.commit(ctx, "refs/heads/"+w.Branch()) == "" {
 		return nil
 	}
-	_, err := w.repo.git(ctx, nil, "branch", "--quiet", "-D", "--", w.Branch())
+	_, err := w.repo.alone(ctx, "branch", "--quiet", "-D", "--", w.Branch())
 	return err
 }

@@ -163,7 +163,7 @@ func (w *Work) make(ctx context.Context) (err error) {
 	}()
 	if w.Kind == Copy {
 		err = w.fill(ctx)
-	} else if _, err = w.repo.git(ctx, nil, "worktree", "add", "--quiet", "--no-track", "-b", w.Branch(), w.Path(), w.Base); err == nil {
+	} else if _, err = w.repo.alone(ctx, "worktree", "add", "--quiet", "--no-track", "-b", w.Branch(), w.Path(), w.Base); err == nil {
 		for _, dir := range w.Writable()[1:] { // packed references have no folder
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err

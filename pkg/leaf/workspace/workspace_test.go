@@ -78,6 +78,9 @@ func TestAgentsThatEditOneFileDoNotMeet(t *testing.T) {
 		wait.Go(func() { works[i] = open(t, p, fmt.Sprintf("S.1.%d", i+1), ".env", "missing") })
 	}
 	wait.Wait()
+	if t.Failed() {
+		return
+	}
 	for i, w := range works {
 		write(t, w.Path(), map[string]string{"a b\n.txt": fmt.Sprintf("by %d\n", i)})
 		if i < 2 {
@@ -133,6 +136,31 @@ func TestAgentsThatEditOneFileDoNotMeet(t *testing.T) {
 	}
 	if found, _ := List(t.Context(), p); len(found) != 1 || git(t, p, p.Dir, "branch", "--list", "agents/*") != "+ "+works[1].Branch() {
 		t.Errorf("left: %v, %s", found, git(t, p, p.Dir, "branch", "--list", "agents/*"))
+	}
+}
+
+// TestWorktreesAreMadeAndRemovedAtOnce: Git itself fails when it reads the list of worktrees while
+// another process adds one.
+func TestWorktreesAreMadeAndRemovedAtOnce(t *testing.T) {
+	p := newRepo(t, map[string]string{"x": "1"})
+	var wait sync.WaitGroup
+	for i := range 12 {
+		wait.Go(func() {
+			for range 3 {
+				w, err := Open(t.Context(), p, Options{Key: fmt.Sprintf("S.1.%d", i)})
+				if err == nil {
+					err = w.Remove(t.Context(), true)
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if left := git(t, p, p.Dir, "branch", "--list", "agents/*"); left != "" {
+		t.Errorf("left are %s", left)
 	}
 }
 
