@@ -118,7 +118,7 @@ func (t *talk) question() *agent.Event {
 }
 
 func (m *model) layout(height int) view.Layout {
-	return view.Layout{Width: m.width - 1, Height: height, Now: m.now(), Color: m.o.Color, ASCII: m.o.ASCII}
+	return view.Layout{Width: m.width - 1, Height: height, Now: m.now(), Color: m.o.Color, ASCII: m.o.ASCII, Wide: true}
 }
 
 // summary is what a conversation in which nothing runs is.

@@ -47,8 +47,7 @@ var marks = [...]struct{ sign, ascii, color string }{
 	markAsk:     {"?", "?", "33"},
 }
 
-// Lines wider than this keep their figures near the text: they are as wide as the longest text of
-// an agent.
+// Lines wider than this keep their figures near the text; see Layout.Wide.
 const widest = 100
 
 // columns are the widths of the figures, and of the whole line.
@@ -59,12 +58,12 @@ type columns struct{ state, tokens, cost, took, all int }
 func (l Layout) columns(rows []Row) columns {
 	c, text := columns{}, 0
 	for _, r := range rows {
-		l := r.line
-		if l.name != "" {
-			text = max(text, 2*min(l.depth, 10)+len("• ")+termtext.Width(l.name)+2+termtext.Width(l.label))
+		own := r.line
+		if l.Wide && own.name != "" {
+			text = max(text, 2*min(own.depth, 10)+len("• ")+termtext.Width(own.name)+2+termtext.Width(own.label))
 		}
-		c.state, c.tokens = max(c.state, len(l.state)), max(c.tokens, len(l.tokens))
-		c.cost, c.took = max(c.cost, len(l.cost)), max(c.took, len(l.took))
+		c.state, c.tokens = max(c.state, len(own.state)), max(c.tokens, len(own.tokens))
+		c.cost, c.took = max(c.cost, len(own.cost)), max(c.took, len(own.took))
 	}
 	if c.took > 0 {
 		c.took = max(c.took, len("9.9 s"))
@@ -72,7 +71,7 @@ func (l Layout) columns(rows []Row) columns {
 	if c.state > 0 {
 		c.state = max(c.state, len("answering")) // the columns stay where they are
 	}
-	c.all = min(l.width(), max(widest, text+c.state+c.tokens+c.cost+c.took+len("        ")))
+	c.all = min(l.width(), max(widest, text+c.state+c.tokens+c.cost+c.took+len("        "))) // two spaces before each
 	if c.all < 76 {
 		c.tokens = 0
 	}

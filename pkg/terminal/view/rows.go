@@ -23,6 +23,9 @@ type Layout struct {
 	Color, ASCII bool
 	// Ended shows sub-agents that have ended, too.
 	Ended bool
+	// Wide makes lines as wide as the longest task of an agent needs. Otherwise those that are
+	// printed one after the other would not have their figures in the same columns.
+	Wide bool
 
 	calls bool // those of sub-agents that have ended, too
 }
