@@ -2,7 +2,6 @@ package tui
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -25,15 +24,6 @@ import (
 type saidMsg struct {
 	text string
 	err  error
-}
-
-// modelMsg is the server that was started for the models of a conversation.
-type modelMsg struct {
-	talk   *talk
-	name   string
-	flags  []string
-	server *server
-	err    error
 }
 
 var errNoSession = errors.New("there is no session yet")
@@ -252,79 +242,6 @@ func (m *model) toolsText(t *talk) tea.Cmd {
 			text += entryText("  ", tool.Name, kind, tool.Description)
 		}
 		return cmp.Or(text, "  none\n")
-	})
-}
-
-// chooseModel starts a server with another model for the conversation; without a name it
-// lists those to choose from.
-func (m *model) chooseModel(t *talk, name string) tea.Cmd {
-	if m.o.URL != "" || t.server != nil {
-		m.say("", errors.New("/model is not available here: the server was not started by this program"))
-		return nil
-	}
-	if name == "" {
-		return m.listModels(t)
-	}
-	flags := append(slices.Clone(t.flags), "--model", name)
-	serving := t.serving(flags)
-	return func() tea.Msg {
-		s, err := connect(m.ctx, m.o, serving...)
-		return modelMsg{t, name, flags, s, err}
-	}
-}
-
-// serving are the flags of the conversation's own server.
-func (t *talk) serving(flags []string) []string {
-	if t.of != "" {
-		return append([]string{"--agent-of", t.of}, flags...)
-	}
-	return flags
-}
-
-func (m *model) modelChosen(msg modelMsg) {
-	t := msg.talk
-	if msg.err != nil {
-		m.say("", msg.err)
-		return
-	}
-	t.apart, t.own, t.flags = true, msg.server, msg.flags
-	m.say("  "+msg.name, nil)
-}
-
-// listModels lists the models that have a price, and as soon as they are known those that the
-// server of the agent offers.
-func (m *model) listModels(t *talk) tea.Cmd {
-	l := &list{title: "models", note: "reading the prices", choose: func(i item) tea.Cmd { return m.chooseModel(t, i.text) }}
-	if root := t.tree.Root; root != nil && root.Model != "" {
-		l.title += "; now " + root.Model
-	}
-	m.show(l)
-	ask := func(args ...string) itemsMsg {
-		out, _, err := command(m.ctx, m.o, args...)
-		var offers []struct {
-			Name    string   `json:"model"`
-			Hosts   []string `json:"hosts"`
-			Offered bool     `json:"offered"`
-		}
-		if err == nil {
-			err = json.Unmarshal(out, &offers)
-		}
-		var items []item
-		for _, o := range offers {
-			note := strings.Join(o.Hosts, " ")
-			if o.Offered {
-				note += ", offered"
-			}
-			items = append(items, item{text: o.Name, note: note})
-		}
-		return itemsMsg{l, items, err}
-	}
-	slug := t.agent
-	return tea.Sequence(func() tea.Msg { return ask("prices", "--json") }, func() tea.Msg {
-		if msg := ask("--agent", slug, "prices", "--online", "--json"); msg.err == nil {
-			return msg
-		}
-		return nil // there are the prices
 	})
 }
 
