@@ -221,7 +221,7 @@ type liveSet struct {
 	toolgroup string // "": it is always active
 	prefix    string // begins the names of the tools
 	name      string
-	many      bool     // its tools may be hidden: see Node.limit
+	many      bool     // its tools are hidden if there are too many: see Node.limit
 	named     []string // those that the file names one by one
 }
 

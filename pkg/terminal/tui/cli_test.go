@@ -431,7 +431,7 @@ func TestModelsOfTheServerAreOffered(t *testing.T) {
 	s.Await(`^── local`)
 	s.Press("C-d")
 	s.Await(`^\$\n`)
-	run("agents prices --agent-file local.json --online gpt-5-mini 2>&1", `[^\n]*the models of `+host+` are not listed: HTTP 500[^\n]*\n *gpt-5-mini`)
+	run("agents prices --agent-file local.json --online gpt-5-mini 2>&1", `[^\n]*list the models of `+host+`: HTTP 500[^\n]*\n *gpt-5-mini`)
 }
 
 // A change of a file below the agent file is asked about before the interface begins, which has

@@ -70,7 +70,7 @@ func TestAWorkerWithoutTheKeySaysSo(t *testing.T) {
 			f := newFleet(t, test.files)
 			f.worker()
 			err := f.submit("go").Get(t.Context(), nil)
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "does not have this key, and workers do not borrow models from each other: give the key to every worker") {
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "does not have this key, and workers do not borrow models from each other: give every worker the key") {
 				t.Errorf("the run ended with %v", err)
 			}
 		})
