@@ -67,8 +67,8 @@ var lentAnswers = map[string]map[bool]string{
 	},
 }
 
-// TestLibrariesPassTheEndpointUnchanged compares what the libraries send and get as the program of a
-// tool that is lent the models with what they send and get at the model's server itself.
+// TestLibrariesPassTheEndpointUnchanged compares what the libraries send and get in a tool to which
+// models are lent with what they send and get directly from the model's server.
 func TestLibrariesPassTheEndpointUnchanged(t *testing.T) {
 	k := installed(t)
 	var mu sync.Mutex

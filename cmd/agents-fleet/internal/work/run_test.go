@@ -54,7 +54,8 @@ func TestRunWithATool(t *testing.T) {
 	}
 }
 
-// TestAWorkerWithoutTheKeySaysSo names the key, whether it is that of the root or of an agent below.
+// TestAWorkerWithoutTheKeySaysSo: the error names the key, whether the root needs it or an agent
+// below.
 func TestAWorkerWithoutTheKeySaysSo(t *testing.T) {
 	const keyed = `{"tag":"OpenAIAgentDescription","contents":{"slug":%q,"flavor":"openai-v1","modelName":"m",%s}}`
 	for name, test := range map[string]struct {
