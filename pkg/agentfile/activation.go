@@ -16,7 +16,7 @@ import (
 )
 
 // toolgroup reads the activation of the entry at pointer. It returns the name of the
-// toolgroup, or "" if the tools are always active.
+// toolgroup, or "" if they are in none.
 func (l *loader) toolgroup(n *Node, pointer string, activation json.RawMessage) string {
 	var word string
 	var group struct{ Tag, Toolgroup string }
@@ -25,7 +25,7 @@ func (l *loader) toolgroup(n *Node, pointer string, activation json.RawMessage) 
 	case json.Unmarshal(activation, &group) == nil && group.Tag == "on-demand" && group.Toolgroup != "":
 		return group.Toolgroup
 	default:
-		l.report(n.File.problem(Warning, CodeLater, pointer, `its activation %.100s is not valid, so its tools are always active: it must be "always" or {"tag": "on-demand", "toolgroup": "NAME"}`, activation))
+		l.report(n.File.problem(Warning, CodeLater, pointer, `its activation %.100s is not valid, so it is ignored: it must be "always" or {"tag": "on-demand", "toolgroup": "NAME"}`, activation))
 	}
 	return ""
 }
@@ -37,7 +37,7 @@ func (b *BuiltinToolbox) activation() json.RawMessage {
 	return c.Activation
 }
 
-// toolgroupOf is the toolgroup of a tool of n, "" if it is always active.
+// toolgroupOf returns the toolgroup of a tool of n, "" if it is in none.
 func (n *Node) toolgroupOf(t agent.Tool) string {
 	if e, ok := agent.As[*exectool.Tool](t); ok {
 		return e.Source().Toolgroup
