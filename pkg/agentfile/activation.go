@@ -16,7 +16,7 @@ import (
 )
 
 // toolgroup reads the activation of the entry at pointer. It returns the name of the
-// toolgroup, or "" if they are in none.
+// toolgroup, or "" if there is none.
 func (l *loader) toolgroup(n *Node, pointer string, activation json.RawMessage) string {
 	var word string
 	var group struct{ Tag, Toolgroup string }
