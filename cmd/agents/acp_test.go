@@ -406,7 +406,7 @@ func TestAnEditorAnswersForms(t *testing.T) {
 	want(t, c.taken(), "the editor answers", "Who?")
 }
 
-// The answer to a client of a later version is the version that is spoken here.
+// A client of a later version is answered with version 1.
 func TestAnEditorOfALaterVersion(t *testing.T) {
 	c := startACP(t, acpFiles(), "--no-session")
 	var r acp.InitializeResponse

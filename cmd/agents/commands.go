@@ -106,7 +106,7 @@ func table() []entry {
 			{name: "cost", usage: "print what each agent of a session consumed and cost", build: sessionCostCommand},
 			{name: "audit", usage: "print what a session did under which rules, and whether its journal was changed", build: sessionAuditCommand},
 			{name: "search", usage: "find words in all sessions", build: sessionSearchCommand},
-			{name: "export", usage: "print a session in another format: a page, Markdown, JSON", build: sessionExportCommand},
+			{name: "export", usage: "print a session as a web page, Markdown, JSON or in another format", build: sessionExportCommand},
 			{name: "import", usage: "add a session that was exported, the folder of one, or one of agents-exe, and print its new id", build: sessionImportCommand},
 			{name: "fork", usage: "copy a session up to a turn, and print the id of the copy", build: sessionForkCommand},
 			{name: "undo", usage: "restore the files that an agent changed", build: sessionUndoCommand},

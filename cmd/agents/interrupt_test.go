@@ -269,8 +269,8 @@ func waitFor(t *testing.T, ok func() bool) {
 	}
 }
 
-// What a run had said when it was interrupted is in its session, and the command that continues it
-// is printed.
+// When a run is interrupted, the text that has arrived is in its session, and the command that
+// continues the run is printed.
 func TestAnInterruptedAnswerCanBeContinued(t *testing.T) {
 	files := map[string]string{
 		"agent.json": `{"tag":"OpenAIAgentDescription","contents":{"slug":"teller","flavor":"scripted","script":"script.json"}}`,

@@ -81,7 +81,7 @@ func newAgent(ctx context.Context, p *program.Env, slug, file, from string, f sc
 	}
 	a.CheckCoding(ctx, p)
 	if a.Borrows() {
-		p.Note(`it does not run by itself: an agent with a model calls it if it is in its "toolDirectory", or in its "extraAgents": {"slug": %q, "path": %q}`, slug, file)
+		p.Note(`it does not run by itself: put the file into the "toolDirectory" of an agent with a model, or add {"slug": %q, "path": %q} to the "extraAgents" of that agent`, slug, file)
 		return s.Finish(nil, "")
 	}
 	return s.Finish(nil, scaffold.Next(p, file, "Who are you?"))

@@ -24,7 +24,7 @@ have changed: prices.json in the configuration folder replaces and adds prices, 
 key price of an agent file sets that of its model.`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON array", Destination: &asJSON},
-			&cli.BoolFlag{Name: "online", Usage: "list the models for the agent: those that its model server offers, and those with a price", Destination: &online},
+			&cli.BoolFlag{Name: "online", Usage: "list the models that the agent can use: those that its model server offers, and those with a price", Destination: &online},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Len() > 1 {
@@ -53,7 +53,7 @@ key price of an agent file sets that of its model.`,
 	}
 }
 
-// offers lists the models to choose from for the agent, or those whose name contains name.
+// offers lists the models that the agent can use and whose name contains name.
 func offers(ctx context.Context, p *program.Env, name string, asJSON bool) error {
 	l, err := load.Load(ctx, p, load.Options{})
 	if err != nil {

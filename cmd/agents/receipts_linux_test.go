@@ -17,8 +17,8 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// TestReceiptsAgreeWithStrace: what the kernel saw the tools of a sub-agent do is what the receipt
-// says, whatever they did: the commands with their exit codes, and the files that are not as before.
+// TestReceiptsAgreeWithStrace compares the receipt of a sub-agent with what its tools did according
+// to the kernel: the commands with their exit codes, and the files that changed.
 func TestReceiptsAgreeWithStrace(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("strace is not installed: apt-get install strace")

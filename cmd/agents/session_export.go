@@ -25,7 +25,7 @@ func sessionExportCommand(p *program.Env) *cli.Command {
   agents session export --format html latest >conversation.html`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Value: "json", Usage: "`FORM`: json (one event per line), markdown, html (a page in one file), openai (a request of the chat completions API), agents-exe (a session file of agents-exe) or atif (a trajectory for Harbor)", Destination: &format, Validator: command.OneOf(exportFormats...)},
-			&cli.BoolFlag{Name: "recent", Usage: "print only the last events, about 256 KiB, without checking the file: fast also for long sessions", Destination: &recent},
+			&cli.BoolFlag{Name: "recent", Usage: "print only the last events, about 256 KiB, without checking the file: fast even for long sessions", Destination: &recent},
 		},
 		Action: command.WithArgument("the session's id", func(_ context.Context, c *cli.Command, name string) error {
 			path, err := sessions.Of(p, c).Find(name)

@@ -23,12 +23,12 @@ func sessionUndoCommand(p *program.Env) *cli.Command {
 		ArgsUsage: "[ID]",
 		Description: `Restores files to what they were before an agent changed them. The command lists the
 files and asks before it writes. Without ID, it takes the last session that began in this
-folder, and what changed since your last message in it.
+folder. By default, it undoes what changed since your last message in the session.
 
-A file that was edited by somebody else since then is left alone, and the exit code is 1.
+If somebody else has edited a file since then, it is left alone, and the exit code is 1.
 The conversation is not changed: "agents session fork --undo" takes back the message.
 
-It works if the agent file has "checkpoints": true, as the one of "agents init" has.`,
+It works if the agent file has "checkpoints": true, which "agents init" sets.`,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "turn", Usage: "restore the files to what they were before turn `TURN` (default: before the last message)", HideDefault: true, Destination: &turn},
 			&cli.BoolFlag{Name: "redo", Usage: "take back the last undo", Destination: &redo},

@@ -18,14 +18,14 @@ func sessionWorktreesCommand(p *program.Env) *cli.Command {
 	return &cli.Command{
 		ArgsUsage: "[NAME...]",
 		Description: `A sub-agent with "workspace" in its agent file works in its own Git worktree, or in a copy of
-the folder, so that it changes none of your files. Without flags, this command lists these
-worktrees and copies: those of the Git repository or folder that you are in, or the ones
-with a NAME. With a flag, it shows, merges or removes the named ones.`,
+the folder, so that it changes none of your files. Without flags, this command lists the
+worktrees and copies of the Git repository or folder that you are in, or only the named
+ones. With a flag, it shows, merges or removes the named ones.`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "diff", Usage: "print the changes", Destination: &diff},
-			&cli.BoolFlag{Name: "merge", Usage: "merge the changes into the current branch, also those that are not committed", Destination: &merge},
+			&cli.BoolFlag{Name: "merge", Usage: "merge the changes, committed or not, into the current branch", Destination: &merge},
 			&cli.BoolFlag{Name: "remove", Usage: "remove the worktree and its branch, or the copy, unless changes would be lost", Destination: &remove},
-			&cli.BoolFlag{Name: "force", Usage: "with --remove: also if changes would be lost", Destination: &force},
+			&cli.BoolFlag{Name: "force", Usage: "with --remove: even if changes would be lost", Destination: &force},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if (diff || merge || remove) && !c.Args().Present() {

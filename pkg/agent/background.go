@@ -22,8 +22,8 @@ type Background interface {
 	// List returns them in the order of their calls, without those whose answer is in the
 	// conversation.
 	List() []BackgroundAgent
-	// Await waits until one of the agents has ended, for at most a time; no handles are all
-	// agents. It returns those that have ended.
+	// Await waits until one of the agents has ended, ctx is done, or the time most is over. Without
+	// handles, it waits for all agents. It returns the handles of those that have ended.
 	Await(ctx context.Context, handles []string, most time.Duration) (ended []string, err error)
 	// Send sends a message to an agent that works.
 	Send(ctx context.Context, handle, text string) error

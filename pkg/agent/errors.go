@@ -154,12 +154,12 @@ func (e *contextError) Error() string { return e.cause.Error() }
 
 func (e *contextError) Unwrap() []error { return []error{e.err, e.cause} }
 
-// A Stopped is the error of a model request that ctx ended while its answer arrived.
+// A Stopped is the error of a model request whose ctx was done before the whole answer had arrived.
 type Stopped struct {
-	// Err is why.
+	// Err says why ctx was done.
 	Err error
-	// Text is the part of the answer that had arrived, without reasoning and calls: nobody could
-	// send those back to a model.
+	// Text is the part of the answer that had arrived, without reasoning and calls, which could not
+	// be sent back to a model.
 	Text string
 }
 

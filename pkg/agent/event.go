@@ -37,7 +37,7 @@ const (
 	EventResume EventKind = "resume"
 	// EventFailure says why the run cannot go on as it is, or with Summary that
 	// the conversation could not be summed up: Status, Error, Code, TooLong, Input, and
-	// Message, the part of an answer that had arrived when the run was stopped.
+	// Message, the part of the answer that had arrived when the run was stopped.
 	EventFailure EventKind = "failure"
 	// EventCompaction replaces the conversation by a shorter one: Messages,
 	// Source, Model, Turn, RunTurns, Attempt (of the last message), Digest (of

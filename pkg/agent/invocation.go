@@ -88,7 +88,7 @@ type Host interface {
 	Background(ctx context.Context, f func(ctx context.Context) (notice string))
 	State(key any, create func() any) any
 	AwaitNotice(ctx context.Context)
-	// Agents are those that work in the background for the agent that makes the call.
+	// Agents gives access to the agents in the background of the agent that makes the call.
 	Agents(inv *Invocation) Background
 	SetContext(ctx context.Context, inv *Invocation, value json.RawMessage) error
 	SessionState() State

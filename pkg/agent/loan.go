@@ -16,10 +16,9 @@ type Loan struct {
 	// ContextTokens is how many tokens a request and its answer may have together; 0 means
 	// 128,000.
 	ContextTokens int `json:"contextTokens,omitempty"`
-	// Can is what the lender passes on to the model's server as it is; nil means that this is not
-	// known.
+	// Can lists what the lender passes on to the model's server unchanged; nil means unknown.
 	Can []Ability `json:"can,omitempty"`
-	// Price is what the model costs by a public list; nil means that this is not known.
+	// Price is the model's price in a public list; nil means unknown.
 	Price *LoanPrice `json:"price,omitempty"`
 	// Provider answers the requests. With nil, the model is one that was lent to the lender
 	// under this name.
@@ -29,24 +28,25 @@ type Loan struct {
 	Implied bool `json:"-"`
 }
 
-// An Ability is something that a model's server takes or returns.
+// An Ability is a kind of content that a model's server accepts or returns.
 type Ability string
 
 // The abilities.
 const (
-	AbilityTools     Ability = "tools"     // calls, in parallel too
-	AbilityImages    Ability = "images"    // in messages and results; so are the next two
+	AbilityTools     Ability = "tools"     // tool calls, also in parallel
+	AbilityImages    Ability = "images"    // in messages and results, like the next two
 	AbilityDocuments Ability = "documents" // PDFs
 	AbilityAudio     Ability = "audio"
 	AbilityThinking  Ability = "thinking" // the model's reasoning is kept between turns
 	AbilityOutput    Ability = "output"   // a schema for the answer
 )
 
-// An Able is a Provider that knows abilities of its model. Of media the server takes the type;
-// not every model can read it.
+// An Able is a Provider that knows the abilities of its model. For media, they say which types the
+// server accepts; not every model can read them.
 type Able interface{ Abilities() []Ability }
 
-// A LoanPrice is the price of a million tokens. A nil price means Input.
+// A LoanPrice is the price of a million tokens, in dollars. If Cached or CacheWrite is nil, the
+// price is Input.
 type LoanPrice struct {
 	Input      Money  `json:"input"`
 	Cached     *Money `json:"cached,omitempty"`
@@ -54,10 +54,11 @@ type LoanPrice struct {
 	Output     Money  `json:"output"`
 }
 
-// A Priced is a Provider that knows what its model costs by a public list; nil if it does not.
+// A Priced is a Provider that knows its model's price in a public list; PublicPrice returns nil if
+// there is none.
 type Priced interface{ PublicPrice() *LoanPrice }
 
-// Described returns l with what its Provider knows of the model.
+// Described returns l with the abilities and price that its Provider knows.
 func (l Loan) Described() Loan {
 	if able, ok := As[Able](l.Provider); ok {
 		l.Can = able.Abilities()

@@ -59,7 +59,7 @@ type State struct {
 	// Failure is why the run cannot go on as it is.
 	Failure *Failure `json:"failure,omitempty"`
 	// Stopped is the part of an answer that had arrived when the run was stopped. The next prompt
-	// adds it to Messages; a run that is resumed asks again, and its answer replaces it.
+	// adds it to Messages. A resumed run asks the model again, and the new answer replaces it.
 	Stopped *Message `json:"stopped,omitempty"`
 	// Plan is what the results of calls have added to it.
 	Plan Plan `json:"plan,omitempty"`
@@ -329,7 +329,7 @@ func (s *Session) applyResume(e Event) error {
 	if len(s.Messages) == 0 || !s.Unfinished() && !e.Summary {
 		return ErrNothingOpen
 	}
-	if e.Summary { // of all that was said
+	if e.Summary { // which covers the stopped answer too
 		s.addStopped()
 	}
 	if s.Ended != "" { // it counts from the beginning
@@ -339,7 +339,8 @@ func (s *Session) applyResume(e Event) error {
 	return nil
 }
 
-// addStopped adds what was said of an answer that was stopped: it is over for good.
+// addStopped moves Stopped to the conversation, because the model will not be asked for that answer
+// again.
 func (s *Session) addStopped() {
 	if s.Stopped != nil && len(s.Messages) > 0 && s.last().Role != RoleAssistant {
 		s.add(*s.Stopped)

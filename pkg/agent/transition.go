@@ -122,7 +122,7 @@ func (s *Session) repair(calls []ToolCall) {
 // Failed records that a model request failed for good, or why the driver must
 // end the run: the end of its ctx, or a budget that is spent. What err wraps decides
 // the Status. Of a *NearlySpent at a StepModel it is the message that asks the model for
-// its answer, once in a run. Of a *Stopped the text is kept.
+// its answer, once in a run. The event keeps the text of a *Stopped.
 func (s *Session) Failed(step Step, err error) Event {
 	if near, ok := errors.AsType[*NearlySpent](err); ok && step.Kind == StepModel && s.Closing == "" {
 		return s.closed(near)
@@ -144,10 +144,10 @@ func (s *Session) Failed(step Step, err error) Event {
 	return e
 }
 
-// stoppedHere is the last part of a stopped answer: the model shall not take it for a whole one.
+// stoppedHere ends a stopped answer, so that the model does not take it for a complete one.
 const stoppedHere = "\n\n[This answer was stopped here.]"
 
-// partial is the message of an answer of which only this text arrived; nil if that is nothing.
+// partial returns the message of a stopped answer, or nil if its text is blank.
 func partial(text string) *Message {
 	if text = strings.ToValidUTF8(text, ""); strings.TrimSpace(text) == "" {
 		return nil

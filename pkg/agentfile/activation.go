@@ -16,7 +16,7 @@ import (
 )
 
 // toolgroup reads the activation of the entry at pointer. It returns the name of the
-// toolgroup, or "" if the tools are always active.
+// toolgroup, or "" if there is none.
 func (l *loader) toolgroup(n *Node, pointer string, activation json.RawMessage) string {
 	var word string
 	var group struct{ Tag, Toolgroup string }
@@ -25,7 +25,7 @@ func (l *loader) toolgroup(n *Node, pointer string, activation json.RawMessage) 
 	case json.Unmarshal(activation, &group) == nil && group.Tag == "on-demand" && group.Toolgroup != "":
 		return group.Toolgroup
 	default:
-		l.report(n.File.problem(Warning, CodeLater, pointer, `its activation %.100s is not valid, so its tools are always active: it must be "always" or {"tag": "on-demand", "toolgroup": "NAME"}`, activation))
+		l.report(n.File.problem(Warning, CodeLater, pointer, `its activation %.100s is not valid, so it is ignored: it must be "always" or {"tag": "on-demand", "toolgroup": "NAME"}`, activation))
 	}
 	return ""
 }
@@ -37,7 +37,7 @@ func (b *BuiltinToolbox) activation() json.RawMessage {
 	return c.Activation
 }
 
-// toolgroupOf is the toolgroup of a tool of n, "" if it is always active.
+// toolgroupOf returns the toolgroup of a tool of n, "" if it is in none.
 func (n *Node) toolgroupOf(t agent.Tool) string {
 	if e, ok := agent.As[*exectool.Tool](t); ok {
 		return e.Source().Toolgroup
@@ -51,7 +51,7 @@ func (n *Node) hides(spec agent.ToolSpec) bool {
 }
 
 // An Activation says when an agent has too many tools: see activate.Limit. In a file it is
-// "auto", the default, "all", or the numbers.
+// "auto", the default, or "all", or an object with the limits.
 type Activation struct {
 	All           bool
 	Tools, Tokens int // 0: the default
@@ -68,14 +68,14 @@ func (a *Activation) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(a))
 }
 
-// The default limits of tools: a number, and a part of the context.
+// The default limits: a number of tools, and the fraction 1/manyToolsContext of the context.
 const (
 	manyTools        = 60
 	manyToolsContext = 10
 )
 
-// limit returns what hides tools of n if it has too many, nil if nothing does. settled means that
-// its tools are known now: no server has to be asked.
+// limit returns the limit that decides whether tools of n are hidden, or nil if none are. settled
+// means that all its tools are known now, without asking a server.
 func (n *Node) limit(tools agent.ToolList, watches bool) (limit *activate.Limit, settled bool) {
 	s := n.File.Spec
 	if s.Activation.All {
@@ -109,7 +109,7 @@ func (n *Node) limit(tools agent.ToolList, watches bool) (limit *activate.Limit,
 	return limit, settled
 }
 
-// folderOf returns the name of the folder that a tool comes from, if the file of n does not name
+// folderOf returns the name of the folder that a tool comes from, or "" if n's file has an entry for
 // the tool itself.
 func (n *Node) folderOf(t agent.Tool) string {
 	e, ok := agent.As[*exectool.Tool](t)
@@ -135,7 +135,7 @@ func (l *loader) toolsets(n *Node, tools agent.ToolList, watched *watched) []age
 		return p
 	}
 	var sets []agent.Toolset
-	var always, groups []*activate.Group // always: those that hide their tools in any case
+	var always, groups []*activate.Group // always: those of the file's toolgroups, which no limit decides
 	add := func(set agent.Toolset, g activate.Group) {
 		if g.Name != "" {
 			own := &g
@@ -159,7 +159,7 @@ func (l *loader) toolsets(n *Node, tools agent.ToolList, watched *watched) []age
 		lists[own], watches[own] = nil, watched != nil
 	}
 	if watched != nil && !slices.ContainsFunc(slices.Collect(maps.Keys(watches)), func(p part) bool { return p.group == "" }) {
-		watches[part{}] = true // so that what is wrong is reported although no group is active
+		watches[part{}] = true // so that problems are reported even if no group is active
 	}
 	for _, t := range tools {
 		p := partOf(t)
@@ -180,7 +180,7 @@ func (l *loader) toolsets(n *Node, tools agent.ToolList, watched *watched) []age
 			first := len(sets) == 0
 			add(agent.WrapToolset(watched, func(_ context.Context, list []agent.Tool, err error) ([]agent.Tool, error) {
 				if !first {
-					err = nil // it is the same
+					err = nil // the first one reports it
 				}
 				return slices.DeleteFunc(slices.Clone(list), func(t agent.Tool) bool { return partOf(t) != p }), err
 			}), group)
@@ -211,7 +211,7 @@ func (l *loader) toolsets(n *Node, tools agent.ToolList, watched *watched) []age
 	return append([]agent.Toolset{own}, sets...)
 }
 
-// meta returns the tools that activate groups.
+// meta returns the tools with which the model activates groups.
 func (l *loader) meta(groups []*activate.Group) (list agent.ToolList) {
 	for _, t := range activate.Tools(groups) {
 		list = append(list, schema.Checked(t))
@@ -219,8 +219,8 @@ func (l *loader) meta(groups []*activate.Group) (list agent.ToolList) {
 	return list
 }
 
-// HiddenTools returns how many of n's tools are hidden until its model activates them because n
-// has too many. Those of MCP servers count once they were asked.
+// HiddenTools returns how many of n's tools are hidden, until its model activates them, because n
+// has too many. The tools of MCP servers count once the servers have been asked.
 func (n *Node) HiddenTools() int {
 	if n.activation == nil {
 		return 0
@@ -228,15 +228,16 @@ func (n *Node) HiddenTools() int {
 	return n.activation.Hidden()
 }
 
-// HideTools decides whether tools are hidden if n may have too many, so that no server has to be
-// asked.
+// HideTools decides whether tools of n are hidden if n may have too many and they are not hidden
+// already, so that no server has to be asked for its tools.
 func (n *Node) HideTools(hides bool) {
 	if n.activation != nil && n.activation.Hidden() == 0 {
 		n.activation.Set(hides)
 	}
 }
 
-// settleTools decides whether tools of n are hidden, and notes the tools that find them.
+// settleTools decides whether tools of n are hidden. If they are, it lists the tools that find them
+// in n.Tools.
 func (n *Node) settleTools(ctx context.Context) {
 	if n.activation == nil || !n.activation.Hides(ctx) {
 		return

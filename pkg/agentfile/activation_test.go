@@ -11,7 +11,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agentfile"
 )
 
-// TestManyToolsAreHidden: those that a file names one by one stay, in the same order.
+// TestManyToolsAreHidden: tools that the file names one by one are still offered, in the same order.
 func TestManyToolsAreHidden(t *testing.T) {
 	cache := t.TempDir()
 	write(t, "-- tools/README.md --\nnothing\n-- single/README.md --\nnothing\n")

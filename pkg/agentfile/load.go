@@ -218,10 +218,10 @@ type Node struct {
 // A liveSet is a toolset whose tools change.
 type liveSet struct {
 	agent.Toolset
-	toolgroup string // "": it is always active
+	toolgroup string // "" if it is in none
 	prefix    string // begins the names of the tools
 	name      string
-	many      bool     // its tools may be hidden: see Node.limit
+	many      bool     // its tools are hidden if there are too many: see Node.limit
 	named     []string // those that the file names one by one
 }
 

@@ -82,7 +82,7 @@ type server struct {
 	dir     string // what its paths are relative to
 	client  mcpclient.Server
 	file    string // begins messages: the file of mcpConfigFiles that names it, or ""
-	group   string // the toolgroup; "": it is always active
+	group   string // the toolgroup; "" if it is in none
 	// settings are those of a toolbox that agents-toolbox serves; nil for an MCP server.
 	settings json.RawMessage
 	uncached bool // its list of tools is not cached

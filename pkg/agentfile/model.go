@@ -159,7 +159,8 @@ func (m *Model) PriceOf(own prices.Table) *prices.Price {
 	return nil
 }
 
-// publicPrice is PriceOf if everyone can know it: what somebody pays is not told to others.
+// publicPrice returns the price from the built-in table, or nil if the user has set another one:
+// what a user pays is not told to others.
 func (m *Model) publicPrice(own prices.Table) *prices.Price {
 	if known := m.listed(own); known != nil && known.File == "" && m.Price == nil {
 		return &known.Price

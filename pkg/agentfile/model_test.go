@@ -146,7 +146,7 @@ nothing
 	}
 	want := []string{
 		`warning [unknown]: agent.json:1:102: contents.sistemPrompt: unknown key "sistemPrompt"; did you mean "systemPrompt"?`,
-		`warning [unsupported]: agent.json:2:19: contents.bashToolboxes[0]: its activation {"tag":"Always"} is not valid, so its tools are always active: it must be "always" or {"tag": "on-demand", "toolgroup": "NAME"}`,
+		`warning [unsupported]: agent.json:2:19: contents.bashToolboxes[0]: its activation {"tag":"Always"} is not valid, so it is ignored: it must be "always" or {"tag": "on-demand", "toolgroup": "NAME"}`,
 		`warning [unsupported]: agent.json:2:81: contents.bashToolboxes[0].contents.Root: this is left out: it is not supported yet`,
 		`warning [unknown]: agent.json:2:132: contents.bashToolboxes[0].contents.filter: unknown key "filter"`,
 		`warning [unsupported]: agent.json:3:59: contents.extraAgents[0].with: this is left out: it is not supported yet`,

@@ -105,7 +105,7 @@ func TestMistakesInAPrice(t *testing.T) {
 	}
 }
 
-// A borrower is told what a model costs by the built-in table, and not what this user pays.
+// A borrower is told the price in the built-in table, and never one that the user has set.
 func TestTheLentPriceIsPublic(t *testing.T) {
 	own, err := prices.Parse("prices.json", []byte(`{"prices":[{"hosts":["api.openai.com"],"source":"s","date":"2026-11-22","models":{"gpt-5.5":{"input":1,"output":1}}}]}`))
 	if err != nil {

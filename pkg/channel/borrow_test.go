@@ -104,7 +104,7 @@ func chain(n int, m agent.Provider, change func(level int, a *agent.Agent)) *run
 	}
 }
 
-// A described model is one of which a program knows more than the name.
+// A described model is one with known abilities and a known price.
 type described struct{ *lentModel }
 
 func (described) Abilities() []agent.Ability {
@@ -115,7 +115,8 @@ func (described) PublicPrice() *agent.LoanPrice {
 	return &agent.LoanPrice{Input: 3 * agent.Dollar, Output: 15 * agent.Dollar}
 }
 
-// TestALeaseSaysWhatALentModelCanDo, at any depth, and leaves out what is not known.
+// TestALeaseSaysWhatALentModelCanDo: at any depth, the lease has the model's abilities and price, and
+// leaves out what is not known.
 func TestALeaseSaysWhatALentModelCanDo(t *testing.T) {
 	for depth := 1; depth <= 3; depth++ {
 		for _, known := range []bool{true, false} {

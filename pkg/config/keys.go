@@ -50,8 +50,8 @@ func (s KeySource) String() string {
 	return "the system's keyring"
 }
 
-// Fetch has read return the value of a key that is elsewhere, unless it was read before. Of
-// several callers at the same time, one reads and the others wait for it, or for their ctx.
+// Fetch calls read for the value of a key that is stored elsewhere, unless it has the value already.
+// If several callers fetch the same key, one reads, and the others wait for it or for their ctx.
 func (k Key) Fetch(ctx context.Context, read func(KeySource) (string, error)) error {
 	if !k.From.Elsewhere() {
 		return nil

@@ -19,7 +19,7 @@ type Secret struct {
 // A secretText is shared by all copies of a Secret.
 type secretText struct {
 	value atomic.Pointer[string] // nil: not fetched yet
-	turn  chan struct{}          // held by who fetches it
+	turn  chan struct{}          // holds one element while a caller fetches the value
 }
 
 // NewSecret returns text as a Secret.

@@ -2,8 +2,8 @@ package observe
 
 // The names in spans. Those of gen_ai.* and error.* follow the semantic conventions for
 // generative AI in open-telemetry/semantic-conventions-genai (model/gen-ai, in development);
-// TestTelemetry of pkg/internal/suites compares them. The schema is that of the last release of
-// OpenTelemetry's common conventions that has them too; the new repository has released none.
+// TestTelemetry in pkg/internal/suites compares them. The schema URL names the last release of
+// OpenTelemetry's common conventions that included them; the new repository has no release.
 // The contents of messages and tool calls, which the conventions leave to opt in, are not exported.
 const (
 	semconvSchema = "https://opentelemetry.io/schemas/1.41.0"

@@ -85,8 +85,8 @@ type Provider struct {
 	// Price is called when a usage without a cost arrives; it returns nil if the price
 	// of the model is not known.
 	Price func() *Price
-	// Public returns the Price if it is in the built-in table, otherwise nil; with nil, no price is
-	// known to others.
+	// Public returns the price that others may know, which is in the built-in table, or nil. If
+	// Public is nil, others learn no price.
 	Public func() *Price
 }
 

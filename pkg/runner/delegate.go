@@ -24,23 +24,25 @@ type Delegation struct {
 	// Lease is for the other Runner. Its Budget is all that the caller has left, its Path
 	// names the agents above, and its Rights lack theirs, which that Runner gets from Callers.
 	Lease agent.Lease
-	// Background says that the call need not wait for the end: see Leave.
+	// Background says that the call may return before the agent ends: see Leave.
 	Background bool
 }
 
-// Elsewhere reaches agents in the background that other Runners run, by their sessions.
+// Elsewhere gives access to the agents in the background that other Runners run, by their sessions.
 type Elsewhere interface {
-	// Send sends a message. The key of the call that sends it is the same if it is repeated.
+	// Send sends a message. If it is called again with the same key, that of the call that sends the
+	// message, the agent gets the message only once.
 	Send(ctx context.Context, session, key string, m agent.Message) error
-	// Stop has an agent end soon.
+	// Stop asks an agent to end, and does not wait for that.
 	Stop(ctx context.Context, session, reason string) error
-	// Await reports whether StepCall is called again once one of them has ended, or the time is
-	// over. The call stays open until then.
+	// Await reports whether StepCall will be called again once one of the agents has ended or the
+	// time most is over. The call stays open until then.
 	Await(sessions []string, most time.Duration) (later bool)
 }
 
-// ErrOpen is the error of Step if it would end the run while agents work in the background
-// elsewhere. It did nothing. They are to be ended first; NoNotices then drops what they have done.
+// ErrOpen is returned by a Step that would end the run while agents still work in the background
+// elsewhere. Step has then done nothing. The caller stops these agents first, and continues with
+// NoNotices, so that the model is not told about their ends.
 var ErrOpen = errors.New("agents of this run still work in the background")
 
 // StepCall runs one of the calls that the session needs next (StepCalls): the open call with
@@ -56,9 +58,9 @@ var ErrOpen = errors.New("agents of this run still work in the background")
 // result when StepCall is called again.
 func (r *Runner) StepCall(ctx context.Context, key string) error { return r.stepCall(ctx, key, false) }
 
-// Leave has a caller continue whose agent is delegated, with Delegation.Background: the result of
-// the call is a handle. The end of the agent is told at the first Step after it. If the agent has
-// ended already, Leave is StepCall.
+// Leave lets the caller of an agent that is delegated with Delegation.Background continue: the
+// result of the call is a handle. The first Step after the agent has ended tells the model so. If
+// the agent has ended already, Leave does the same as StepCall.
 func (r *Runner) Leave(ctx context.Context, key string) error { return r.stepCall(ctx, key, true) }
 
 func (r *Runner) stepCall(ctx context.Context, key string, leave bool) error {
@@ -96,10 +98,10 @@ func (r *run) leaveElsewhere(ctx context.Context, step agent.Step) error {
 	return r.emit(ctx, r.session.CallEnded(list[0], handleResult(handleOf(&k.inv)), nil))
 }
 
-// stopTime is how long agent_stop waits for the end of an agent elsewhere.
+// stopTime is how long agent_stop waits for an agent elsewhere to end.
 const stopTime = time.Minute
 
-// stopElsewhere stops an agent that another Runner runs.
+// stopElsewhere stops an agent that another Runner runs, and waits until it has ended.
 func (s agents) stopElsewhere(ctx context.Context, a *leftAgent, reason string) error {
 	if err := s.r.tree.elsewhere.Stop(ctx, a.session, reason); err != nil || s.later([]*leftAgent{a}, stopTime) {
 		return err
@@ -107,7 +109,8 @@ func (s agents) stopElsewhere(ctx context.Context, a *leftAgent, reason string) 
 	return fmt.Errorf("agent %s has not ended after %s", a.Handle, stopTime)
 }
 
-// later keeps the call open that waits for agents elsewhere, and reports whether it does.
+// later reports whether the call stays open because agents elsewhere still work: see
+// Elsewhere.Await.
 func (s agents) later(list []*leftAgent, most time.Duration) bool {
 	var sessions []string
 	for _, a := range list {

@@ -15,5 +15,6 @@
 //	out, err := (&runner.Runner{Agent: a}).Run(ctx, agent.UserText("What time is it?"))
 //
 // A program that drives sessions over many processes, or keeps them elsewhere, continues them
-// from a [Resume], which a [Rebuilder] makes of their events, and shares budgets in a [Ledger].
+// from a [Resume], which a [Rebuilder] makes of their events, and shares budgets in a [Ledger]. It
+// has sub-agents run elsewhere with a [Delegation], also in the background: see [Elsewhere].
 package runner

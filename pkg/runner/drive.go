@@ -40,7 +40,7 @@ type run struct {
 	began  time.Time    // the same if the run is driven by Step, for its time limits
 	cause  error        // of the last EventFailure, as a caller wants it
 	end    *agent.Event // of the run, once it ended
-	said   []byte       // what has arrived of the text of an answer
+	said   []byte       // the text of an answer that has arrived so far
 
 	loan       agent.Provider // the lent model of an agent that borrows, if it is in this process
 	background background

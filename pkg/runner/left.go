@@ -27,7 +27,7 @@ type leftAgent struct {
 	stop        context.CancelCauseFunc
 	began, done chan struct{} // closed when its session has begun, and when it has ended, with its hooks
 	elsewhere   bool          // another Runner runs it: see Runner.Elsewhere
-	held        chan struct{} // closed when it may work; nil if it need not wait for that: see Runner.Held
+	held        chan struct{} // closed when it may begin to work, nil if it may at once: see Runner.Held
 	over        chan struct{} // closed when it has ended, and hooks may still run
 
 	session string // guarded by tree.mu
@@ -136,7 +136,7 @@ func (t *tree) begun(key, session string) {
 	}
 }
 
-// hold returns when the agent that answers a call may work: see Runner.Held.
+// hold waits until the agent that answers a call may work: see Runner.Held.
 func (t *tree) hold(ctx context.Context, key string) {
 	t.mu.Lock()
 	a := t.leaving[key]
@@ -151,7 +151,7 @@ func (t *tree) hold(ctx context.Context, key string) {
 	}
 }
 
-// release lets a held agent work. The mu of its owner is held.
+// release lets a held agent work. The mu of its owner is locked.
 func (a *leftAgent) release() {
 	if a.held == nil {
 		return
@@ -255,8 +255,8 @@ func (b *background) forget(key string) {
 	b.agents = slices.DeleteFunc(b.agents, func(a *leftAgent) bool { return a.Key == key })
 }
 
-// relaunch continues what agents did in the background when the process ended, or notes once those
-// that other Runners run.
+// relaunch continues the agents that worked in the background when the process ended. If other
+// Runners run them, it only adds them to r.background, once.
 func (r *run) relaunch(ctx context.Context) error {
 	if len(r.session.Left) == 0 || r.compacts || r.tree.delegate != nil && len(r.background.agents) > 0 {
 		return nil
@@ -334,7 +334,7 @@ func (r *run) judgedAgain(tool agent.Tool, k *call) agent.Tool {
 	})
 }
 
-// add notes an agent: calls of one answer may come in any order.
+// add inserts an agent in the order of the calls: those of one answer may begin in any order.
 func (b *background) add(a *leftAgent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -358,8 +358,8 @@ func (b *background) working() (n int) {
 	return n
 }
 
-// lastCall is the message for a model that is about to end its run while agents work for it; it
-// is said once of each agent. With detach, some outlive the run.
+// lastCall returns the message for a model that is about to end its run while agents work for it.
+// Each agent is mentioned only once, and agents that outlive the run are not.
 func (r *run) lastCall() (agent.Directive, bool) {
 	const begins, ends = "[still at work for you: ", ". Wait for them with agent_wait. If you answer again without that, they are ended.]"
 	b, detach := &r.background, r.canDetach()
@@ -374,7 +374,7 @@ func (r *run) lastCall() (agent.Directive, bool) {
 	if len(open) == 0 {
 		return agent.Directive{}, false
 	}
-	told := map[string]bool{} // by another process, perhaps
+	told := map[string]bool{} // read from the session, as another process may have told the model
 	for _, m := range r.session.Messages {
 		if names, ok := strings.CutPrefix(m.Text(), begins); ok && m.Role == agent.RoleUser {
 			for _, handle := range strings.Split(strings.TrimSuffix(names, ends), ", ") {
@@ -392,7 +392,7 @@ func (r *run) lastCall() (agent.Directive, bool) {
 // Agents implements agent.Host.
 func (r *run) Agents(inv *agent.Invocation) agent.Background { return agents{r, inv} }
 
-// agents are those that work in the background for a run, for a call of it.
+// agents gives a call access to the agents that work in the background for its run.
 type agents struct {
 	r   *run
 	inv *agent.Invocation

@@ -12,7 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/runner"
 )
 
-// An elsewhere notes what is sent to agents that other Runners run.
+// An elsewhere records what is sent to agents that other Runners run.
 type elsewhere struct {
 	list []string
 	over bool // what is waited for
@@ -33,7 +33,8 @@ func (e *elsewhere) Await(sessions []string, most time.Duration) bool {
 	return !e.over
 }
 
-// Runners that share only a record leave an agent in the background, reach it, and tell its end once.
+// Runners that share only a record leave an agent in the background, send it messages, and tell its
+// end once.
 func TestRunnersLeaveAnAgentElsewhere(t *testing.T) {
 	var done []string
 	main := leaving(0, &done, func(last string) *agent.Response {

@@ -84,14 +84,15 @@ type Runner struct {
 	// returns a handle, because the record says so: see ToolSpec.Background. Calls for which it
 	// returns false, true wait for the answer, and a run waits for its agents before it ends.
 	Leaves func(inv *agent.Invocation) (leaves, known bool)
-	// Held has each agent in the background do nothing until its caller waits for agents and it is
-	// the first of them: it then works until its end, however long the caller would wait. So
-	// nothing depends on time; for tests.
+	// Held makes each agent in the background wait until its caller waits for agents, and it is the
+	// first of them. It then works until it ends, however long its caller wanted to wait. This is for
+	// tests, in which nothing may depend on time.
 	Held bool
 	// Delegate, if it is not nil, has sub-agents run by other Runners: see StepCall. Those
 	// that a program calls (OnBehalf) run here.
 	Delegate func(ctx context.Context, d Delegation) error
-	// Elsewhere reaches the agents in the background that other Runners run; see Leave.
+	// Elsewhere gives access to the agents in the background that other Runners run. It must be set
+	// if Leave is used.
 	Elsewhere Elsewhere
 	// Observe is called with every event of the run and its sub-agents, one at
 	// a time, and must return soon; nil is fine.
@@ -199,7 +200,7 @@ func (r *Runner) Step(ctx context.Context) (agent.Step, error) {
 	if err := root.tree.refused; err != nil {
 		return step, err
 	}
-	if root.tree.delegate != nil && ctx.Err() == nil { // otherwise it only records the end
+	if root.tree.delegate != nil && ctx.Err() == nil { // a cancelled run only records its end
 		if err := root.relaunch(ctx); err != nil {
 			return step, err
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// stoppable is a model whose first answer does not end: it sends pieces and waits for the end of
-// its ctx.
+// stoppable is a model whose first answer does not end: it sends pieces and waits until its ctx is
+// done.
 type stoppable struct {
 	pieces   []agent.Delta
 	sent     chan struct{} // closed after the pieces
@@ -37,7 +37,7 @@ func (s *stoppable) Generate(ctx context.Context, req *agent.Request, delta func
 
 const stoppedHere = "\n\n[This answer was stopped here.]"
 
-// said is a conversation as one line for each message.
+// said returns a conversation as one line for each message.
 func said(list []agent.Message) (lines []string) {
 	for _, m := range list {
 		lines = append(lines, string(m.Role)+": "+m.Text())

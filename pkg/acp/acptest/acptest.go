@@ -1,7 +1,10 @@
 // Package acptest compares messages of the Agent Client Protocol with its published schemas, in
 // tests. The environment variable ACP_SCHEMA names the folder schema/v1 in a checkout of
-// agentclientprotocol/agent-client-protocol; without it nothing is compared. A message has to be
-// valid in the schema and in the unstable one, where some of its properties are.
+// agentclientprotocol/agent-client-protocol; without it, nothing is compared. A message must be
+// valid against both the stable and the unstable schema. Its properties may be defined only in the
+// unstable one: objects in the stable one are open.
+//
+// A test gets a [Checker] from [New] and copies both directions of a connection to its writers.
 package acptest
 
 import (
@@ -21,24 +24,26 @@ import (
 	"github.com/agents-exe/agents/pkg/schema"
 )
 
-// A Checker compares what one side of a connection writes. Both writers may be used concurrently.
+// A Checker compares the messages that one side of a connection writes. Its two writers may be used
+// concurrently with each other.
 type Checker struct {
 	fail  func(error)
 	files []*file
 
 	mu    sync.Mutex
-	asked [2]map[string]string // ids of the requests of ours and theirs → methods
+	asked [2]map[string]string // id → method of the requests, ours and theirs
 }
 
 // A file is one schema.
 type file struct {
 	defs     map[string]json.RawMessage
-	names    map[string]bool        // of properties, anywhere in the schema
-	types    map[[2]string][]string // of a method: "params" or "result" → definitions
+	names    map[string]bool        // of all properties in the schema
+	types    map[[2]string][]string // method and "params" or "result" → names of definitions
 	compiled map[string]*schema.Schema
 }
 
-// New reads the schema. It returns nil, whose writers discard everything, without ACP_SCHEMA.
+// New reads the schemas. Without ACP_SCHEMA it returns nil, whose writers discard everything. The
+// Checker calls fail for each message that is not valid.
 func New(fail func(error)) (*Checker, error) {
 	dir := os.Getenv("ACP_SCHEMA")
 	if dir == "" {
@@ -86,7 +91,7 @@ func read(path string) (*file, error) {
 	return f, nil
 }
 
-// properties collects the names of properties.
+// properties adds the names of all properties in v to f.names.
 func (f *file) properties(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -105,11 +110,11 @@ func (f *file) properties(v any) {
 	}
 }
 
-// Ours returns the writer for messages that are compared.
+// Ours returns the writer for the messages that are compared.
 func (c *Checker) Ours() io.Writer { return c.writer(0) }
 
-// Theirs returns the writer for messages of the other side; they have to be written to it before
-// they are sent.
+// Theirs returns the writer for the messages of the other side. Write them to it before they are
+// sent, so that their requests are known when they are answered.
 func (c *Checker) Theirs() io.Writer { return c.writer(1) }
 
 func (c *Checker) writer(side int) io.Writer {
@@ -141,7 +146,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	}
 }
 
-// message compares a message of ours, and notes the requests of both sides.
+// message records the requests of both sides, and compares the messages of ours.
 func (c *Checker) message(side int, line []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +164,7 @@ func (c *Checker) message(side int, line []byte) error {
 		return nil
 	}
 	if err != nil || m.Version != "2.0" {
-		return fmt.Errorf("no message of JSON-RPC: %w", err)
+		return fmt.Errorf("not a JSON-RPC message: %w", err)
 	}
 	var errs []error
 	for _, f := range c.files {
@@ -176,9 +181,9 @@ func (c *Checker) message(side int, line []byte) error {
 	return errors.Join(append(errs, c.files[1].known(m.Params), c.files[1].known(m.Result))...)
 }
 
-// compare validates a value against the definitions of its method; one of them has to match.
+// compare returns an error unless value is valid against one of the definitions in types.
 func (f *file) compare(types []string, value json.RawMessage) error {
-	errs := []error{fmt.Errorf("not a method of the schema, or not an answer to one of its requests")}
+	errs := []error{fmt.Errorf("neither a method of the schema nor an answer to one of its requests")}
 	for _, name := range types {
 		s := f.compiled[name]
 		if s == nil {
@@ -200,12 +205,13 @@ func (f *file) compare(types []string, value json.RawMessage) error {
 	return errors.Join(errs...)
 }
 
-// known reports the first name that the schema has for no property, outside of what is free:
-// objects are open in it, so a name that is misspelled would be valid.
+// known returns an error if value has a name that is not the name of any property in the schema,
+// outside of members with free contents. Objects are open in the schema, so a misspelled name would
+// be valid.
 func (f *file) known(value json.RawMessage) error {
 	var object map[string]json.RawMessage
 	var list []json.RawMessage
-	_ = json.Unmarshal(value, &object) // a value is one of the two, or nothing below it
+	_ = json.Unmarshal(value, &object) // neither succeeds for a text, number, boolean or null
 	_ = json.Unmarshal(value, &list)
 	for _, below := range list {
 		if err := f.known(below); err != nil {

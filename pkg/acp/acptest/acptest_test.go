@@ -33,10 +33,10 @@ func TestChecker(t *testing.T) {
 		{"", `{"jsonrpc":"2.0","id":1,"error":{"code":1}}`, ""},
 		{`{"jsonrpc":"2.0","id":1,"method":"say"}`, `{"jsonrpc":"2.0","id":1,"result":{"done":true}}`, ""},
 		{`{"jsonrpc":"2.0","id":1,"method":"say"}`, `{"jsonrpc":"2.0","id":1,"result":{"done":1}}`, "done"},
-		{`{"jsonrpc":"2.0","id":1,"method":"say"}`, `{"jsonrpc":"2.0","id":2,"result":{"done":true}}`, "not an answer"},
+		{`{"jsonrpc":"2.0","id":1,"method":"say"}`, `{"jsonrpc":"2.0","id":2,"result":{"done":true}}`, "nor an answer"},
 		{"", `{"jsonrpc":"2.0","id":1,"error":{"code":"1"}}`, "code"},
 		{"", `{"id":1,"method":"say","params":{"text":"a"}}`, "JSON-RPC"},
-		{"", `{"jsonrpc":"2.0","method":"shout","params":{"text":"a"}}`, "not a method"},
+		{"", `{"jsonrpc":"2.0","method":"shout","params":{"text":"a"}}`, "neither a method"},
 		{"", `{"jsonrpc":"2.0","method":"say","params":{"text":1}}`, "text"},
 		{"", `{"jsonrpc":"2.0","method":"say","params":{"text":"a","txet":1}}`, `no property "txet"`},
 	} {

@@ -78,7 +78,7 @@ func (u *updates) of(e *agent.Event, past bool) (list []acp.Update) {
 			list = u.answer(e, past)
 		}
 	case agent.EventFailure:
-		if root && past && e.Message != nil { // else its pieces were sent
+		if root && past && e.Message != nil { // otherwise its pieces have been sent
 			list = u.answer(&agent.Event{Message: e.Message}, past)
 		}
 	case agent.EventQuestion:

@@ -160,14 +160,14 @@ func (o *responseOutput) fail(err error) {
 	o.end("response.failed", whole)
 }
 
-// end sends the last event, and what Open Responses wants behind it.
+// end sends the last event, and then [DONE], which Open Responses requires.
 func (o *responseOutput) end(kind string, whole object) {
 	o.event(kind, object{"response": whole})
 	o.write([]byte("data: [DONE]\n\n"))
 }
 
-// object is the response as it is now, with all that Open Responses requires. The agent file says
-// how the model is asked, so what only tunes a model has the default of the API.
+// object returns the response as it is now, with all keys that Open Responses requires. The agent
+// file configures the model, so keys that only tune a model have the API's defaults.
 func (o *responseOutput) object(status string) object {
 	r, choice := o.req, json.RawMessage(`"auto"`)
 	if given(r.ToolChoice) {
@@ -185,10 +185,10 @@ func (o *responseOutput) object(status string) object {
 	}
 }
 
-// withKeys returns a list of objects, each with all of the keys, null where they were absent.
+// withKeys returns a list of objects in which each has all of the keys; those it lacked are null.
 func withKeys(list json.RawMessage, keys ...string) []object {
 	var objects []object
-	_ = json.Unmarshal(list, &objects) // what is not a list of objects was refused
+	_ = json.Unmarshal(list, &objects) // everything else was refused
 	for _, o := range objects {
 		for _, key := range keys {
 			if _, there := o[key]; !there {
@@ -199,7 +199,7 @@ func withKeys(list json.RawMessage, keys ...string) []object {
 	return append([]object{}, objects...)
 }
 
-// shown is the format with all the keys of its type.
+// shown returns the format with all keys that its type requires.
 func (f *format) shown() object {
 	if f.Type != "json_schema" {
 		return object{"type": f.Type}

@@ -184,8 +184,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// A response, in each event too, has the keys that the schema of Open Responses requires
-// (public/openapi/openapi.json, version 2026-04-24), and no null where it wants a value.
+// A response, also one in an event, has the keys that the schema of Open Responses requires
+// (public/openapi/openapi.json, version 2026-04-24), and no null where the schema forbids it.
 func TestResponsesHaveTheirRequiredKeys(t *testing.T) {
 	values := []string{"id", "object", "created_at", "status", "model", "output", "tools", "tool_choice", "truncation", "parallel_tool_calls", "text", "top_p",
 		"presence_penalty", "frequency_penalty", "top_logprobs", "temperature", "store", "background", "service_tier", "metadata"}

@@ -16,7 +16,7 @@ const (
 	// speaks, agents in the background 0.05, and Windows, patterns and trajectories 0.15.
 	// Coding agents of others, with Google's protocol, are 0.06, agents that outlive their caller and
 	// copied folders 0.04, opening long conversations 0.03, and what the manual says of all that 0.1.
-	// Tools that are hidden, stopped answers and agents in the background of a fleet are 0.1.
+	// Hidden tools, stopped answers and agents in the background on a fleet are 0.1.
 	// The servers are in agents-serve.
 	maxSize = 21_400_000
 	// maxInitAllocs is how many allocations our own packages may make before main,

@@ -239,7 +239,7 @@ func usePage(t *testing.T, p *chromium.Page, bin string, width int, name string)
 	}
 }
 
-// elsewhereFiles are an agent that waits for a file, and one with an MCP server that asks the person
+// elsewhereFiles has an agent that waits for a file, and one with an MCP server that asks the person
 // for a city and a number.
 var elsewhereFiles = map[string]string{
 	"waiter.json":        `{"tag": "OpenAIAgentDescription", "contents": {"slug": "waiter", "flavor": "scripted", "script": "waiter-script.json", "announce": "waits", "toolDirectory": "tools"}}`,
@@ -267,8 +267,8 @@ for line in sys.stdin:
 `,
 }
 
-// A conversation moves to another browser and back, goes on after the server has been killed and
-// started again, and a server of tools asks for values: with keys alone.
+// A conversation moves to another browser and back, continues after the server has been killed and
+// restarted, and an MCP server asks for values. All of this works with the keyboard alone.
 func TestPageElsewhere(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("the MCP server is written in Python, which is not installed")

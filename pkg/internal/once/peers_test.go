@@ -24,8 +24,8 @@ type cost struct {
 	request     int           // the size of the first request, in bytes
 }
 
-// TestPeers writes the figures of agents beside those of other coding agents to docs/performance.md and README.md:
-// the same task, undisturbed, by turns, in a home folder that each has used before.
+// TestPeers writes the figures of agents and other coding agents to docs/performance.md and README.md. The programs
+// do the same task in turn, undisturbed, each in its own home folder, in which it has run before.
 func TestPeers(t *testing.T) {
 	if !*update {
 		t.Skip("it measures for minutes: run `make bench-peers`")
@@ -101,7 +101,7 @@ func TestBothPagesShowTheSame(t *testing.T) {
 	}
 }
 
-// measured plays the task once.
+// measured runs the task once.
 func measured(t *testing.T, w *world) (c cost) {
 	t.Helper()
 	for _, name := range []string{"sessions", "ledger"} {
@@ -137,8 +137,8 @@ func measured(t *testing.T, w *world) (c cost) {
 	return c
 }
 
-// resident returns the resident memory of a process and of those that it started, in kB. What
-// has ended holds none.
+// resident returns the resident memory of a process and its descendants, in kB. Processes that have
+// ended count as 0.
 func resident(pid string) (sum int) {
 	status, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {

@@ -43,7 +43,7 @@ async function main() {
 main().catch(error => { console.error(error); process.exit(1); });
 `
 
-// lentAnswers are what the model's server sends, by path and whether it streams.
+// lentAnswers has the answers of the model's server, by path and whether they are streamed.
 var lentAnswers = map[string]map[bool]string{
 	"/v1/chat/completions": {
 		false: `{"id":"c","object":"chat.completion","own":1,"choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":100}}`,
@@ -67,8 +67,8 @@ var lentAnswers = map[string]map[bool]string{
 	},
 }
 
-// TestLibrariesPassTheEndpointUnchanged compares what the libraries send and get as the program of a
-// tool that is lent the models with what they send and get at the model's server itself.
+// TestLibrariesPassTheEndpointUnchanged compares what the libraries send and get in a tool to which
+// models are lent with what they send and get directly from the model's server.
 func TestLibrariesPassTheEndpointUnchanged(t *testing.T) {
 	k := installed(t)
 	var mu sync.Mutex

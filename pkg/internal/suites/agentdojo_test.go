@@ -19,7 +19,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// versions are the folders of AgentDojo's tasks; later ones replace tasks of earlier ones.
+// versions lists the folders of AgentDojo's tasks. Later ones replace tasks of earlier ones.
 var versions = []string{"v1", "v1_1", "v1_1_1", "v1_1_2", "v1_2", "v1_2_1"}
 
 var (
@@ -29,8 +29,8 @@ var (
 	dojoReads    = regexp.MustCompile(`^(get|read|search|list|check)_`)
 )
 
-// tasks reads the functions that the true answers of a suite's tasks call. A call in a loop counts
-// once, and arguments are left out: no rule of the assistant looks at them.
+// tasks reads which functions the correct answers of a suite's tasks call. A call in a loop counts
+// once, and arguments are left out: the assistant has no rules about them.
 func tasks(t *testing.T, dir, suite, kind string) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -64,8 +64,8 @@ func tasks(t *testing.T, dir, suite, kind string) map[string][]string {
 	return all
 }
 
-// effects are those of a function's kind. Reading what is there has none; a page of the web is
-// fetched from a server that the task names, as by tools/fetch-url.
+// effects returns the effects of a function by its kind. Reading has none, except that a web page is
+// fetched from a server that the task names, as tools/fetch-url does.
 func effects(function string) string {
 	switch {
 	case function == "get_webpage":
@@ -76,9 +76,9 @@ func effects(function string) string {
 	return "once"
 }
 
-// TestAgentDojo makes the calls of AgentDojo's true answers, those of the user's tasks and those of
-// the attacks, with the assistant of `agents init`. Each function is an executable with the effects
-// of its kind; an effect is a request to a service on this machine.
+// TestAgentDojo makes the calls of AgentDojo's correct answers, for user tasks and attacks, with the
+// assistant of `agents init`. Each function is an executable with the effects of its kind. Its effect
+// is a request to a service on this machine.
 func TestAgentDojo(t *testing.T) {
 	dir, binary := folder(t, "AGENT_DOJO", "src/agentdojo/default_suites"), program(t)
 	address := dojoService(t)
@@ -117,7 +117,7 @@ func TestAgentDojo(t *testing.T) {
 	}
 }
 
-// dojoOutcome is what becomes of a task: its first call that does not succeed decides.
+// dojoOutcome returns the outcome of a task, which is that of its first call that does not succeed.
 func dojoOutcome(calls []string, verdicts map[string]string) string {
 	if len(calls) == 0 {
 		return "without calls"
@@ -157,8 +157,8 @@ func dojoService(t *testing.T) (address string) {
 	return host + "/" + port
 }
 
-// dojoVerdicts says for each function what becomes of its call: "done", "asked" and not allowed, or
-// "sandbox".
+// dojoVerdicts returns the outcome of a call of each function: "done", "asked" if a person was asked
+// and did not allow it, or "sandbox".
 func dojoVerdicts(t *testing.T, binary, address string, functions []string, sandbox string, flags []string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()

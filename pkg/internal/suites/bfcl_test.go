@@ -93,7 +93,7 @@ type question struct {
 	ID       string
 	Function []function
 	Truth    []map[string]map[string]any `json:"ground_truth"`
-	// turns are the calls of each answer of the model.
+	// turns has the calls of each answer of the model.
 	turns [][]made
 }
 
@@ -199,7 +199,7 @@ type made struct {
 	args map[string]any
 }
 
-// calls are those of an answer, with the first value that is accepted for each argument.
+// calls returns the calls of an answer, with the first accepted value of each argument.
 func (q question) calls() (list []made) {
 	for _, truth := range q.Truth {
 		for name, options := range truth {
@@ -215,7 +215,7 @@ func (q question) calls() (list []made) {
 	return list
 }
 
-// play runs the question and compares what its executables got.
+// play runs a question and compares what its executables got with its answer.
 func (q question) play(t *testing.T, binary, cache string, counts tally) {
 	t.Helper()
 	dir := t.TempDir()

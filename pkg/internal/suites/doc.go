@@ -10,4 +10,6 @@
 //	OPEN_RESPONSES          a checkout of openresponses/openresponses with bun and zod in node_modules
 //	SEMCONV_GENAI           a checkout of open-telemetry/semantic-conventions-genai
 //	SWE_AGENT               a checkout of SWE-agent/SWE-agent
+//
+// Package acptest reads ACP_SCHEMA in the tests of the Agent Client Protocol.
 package suites

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// docs are the files of BFCL that describe the functions of a class.
+// docs names the files of BFCL that describe the functions of each class.
 var docs = map[string]string{"GorillaFileSystem": "gorilla_file_system", "MathAPI": "math_api", "MessageAPI": "message_api",
 	"TwitterAPI": "posting_api", "TicketAPI": "ticket_api", "TradingBot": "trading_bot", "TravelAPI": "travel_booking", "VehicleControlAPI": "vehicle_control"}
 
@@ -58,7 +58,7 @@ func parameterOrder(t *testing.T, parameters json.RawMessage) (names []string) {
 	return names
 }
 
-// dialogues reads a category with more than one turn, whose answers are calls in Python.
+// dialogues reads a multi-turn category, whose answers are calls in Python.
 func dialogues(t *testing.T, dir, name string) (list []question) {
 	t.Helper()
 	truth := map[string][][]string{}

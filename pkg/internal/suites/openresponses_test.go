@@ -13,7 +13,8 @@ import (
 )
 
 // TestOpenResponses runs the compliance cases of Open Responses against `agents serve`, with the
-// suite's own program. What has no place here may fail: responses over WebSockets, and compaction.
+// suite's own program. What `agents serve` does not have may fail: responses over WebSockets, and
+// compaction.
 func TestOpenResponses(t *testing.T) {
 	dir, binary := folder(t, "OPEN_RESPONSES", ""), program(t)
 	bun := filepath.Join(dir, "node_modules/.bin/bun")

@@ -18,7 +18,8 @@ type pythonCall struct {
 	named      map[string]any
 }
 
-// A python reads literals: texts, numbers, True, False, None, lists and dicts. All else is an error.
+// A python reads literals: strings, numbers, True, False, None, lists and dicts. Everything else is
+// an error.
 type python struct{ rest string }
 
 var (
@@ -131,7 +132,7 @@ func (p *python) text() (string, error) {
 	quote, s := p.rest[0], p.rest[1:]
 	var b strings.Builder
 	for s != "" && s[0] != quote {
-		// Go has Python's escapes, except that only the quote in use may be escaped.
+		// Go has the same escapes as Python, except that it allows to escape only the quote in use.
 		if strings.HasPrefix(s, `\'`) || strings.HasPrefix(s, `\"`) {
 			b.WriteByte(s[1])
 			s = s[2:]

@@ -18,7 +18,7 @@ import (
 	"github.com/agents-exe/agents/pkg/yamldoc"
 )
 
-// An attribute is one of the registry, or its use in a span.
+// An attribute is defined in the registry, or refers to one that is.
 type attribute struct {
 	Key   string
 	Type  any // a name, or an object with members
@@ -33,7 +33,7 @@ type spanType struct {
 	Attributes     []attribute
 }
 
-// conventions are those of OpenTelemetry for generative AI.
+// conventions holds OpenTelemetry's conventions for generative AI.
 type conventions struct {
 	Attributes []attribute
 	Groups     []spanType `json:"attribute_groups"`
@@ -59,7 +59,7 @@ func readConventions(t *testing.T, dir string) (all conventions) {
 		all.Groups = append(all.Groups, one.Groups...)
 		all.Spans = append(all.Spans, one.Spans...)
 	}
-	// What is common to all conventions is not in this repository.
+	// Attributes that all conventions share are not in this repository.
 	all.Attributes = append(all.Attributes, attribute{Key: "error.type", Type: "string"})
 	return all
 }
@@ -107,11 +107,11 @@ type traced struct {
 	}
 }
 
-// spanTypes are those of the conventions for our operations. Agents run in the same process as far
-// as a span can tell: one that is elsewhere exports a span of its own.
+// spanTypes maps our operations to span types of the conventions. As far as a span can tell, its
+// agent runs in the same process: an agent elsewhere exports a span of its own.
 var spanTypes = map[string]string{"invoke_agent": "gen_ai.invoke_agent.internal", "chat": "gen_ai.inference.client", "execute_tool": "gen_ai.execute_tool.internal"}
 
-// spanTitles are the attributes behind the operation in the name of a span.
+// spanTitles maps operations to the attribute that follows them in the name of a span.
 var spanTitles = map[string]string{"invoke_agent": "gen_ai.agent.name", "chat": "gen_ai.request.model", "execute_tool": "gen_ai.tool.name"}
 
 // TestTelemetry compares exported spans, and the names in pkg/observe/semconv.go, with the

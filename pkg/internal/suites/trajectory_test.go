@@ -9,7 +9,7 @@ import (
 )
 
 // TestTrajectories replays the actions of SWE-agent's trajectories: each arrives at an executable
-// as it is, in order. Nothing of them runs: the executable only notes its arguments.
+// unchanged, in order. No action runs: the executable only records its arguments.
 func TestTrajectories(t *testing.T) {
 	dir := folder(t, "SWE_AGENT", "")
 	binary := program(t)
@@ -34,7 +34,7 @@ func TestTrajectories(t *testing.T) {
 	t.Log(counts)
 }
 
-// program is the one that make suites has built.
+// program returns the path of the program that make suites has built.
 func program(t *testing.T) string {
 	t.Helper()
 	binary := os.Getenv("AGENTS_TEST_AGENTS")

@@ -93,8 +93,8 @@ func acquire(ctx context.Context, path, holder string, waits func(holder string)
 	}
 }
 
-// open opens or creates the file at path. While its last holder removes it, Windows refuses to
-// open it, for a moment: then it tries again, for at most waitQuietly.
+// open opens or creates the file at path. Windows refuses to open a file while its last holder
+// removes it, so open retries for at most waitQuietly.
 func open(ctx context.Context, path string) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitQuietly)
 	defer cancel()

@@ -34,5 +34,5 @@ func flock(f *os.File, how int) error {
 	return errors.Join(err, lockErr)
 }
 
-// beingRemoved is false: a file that is being removed can be opened until it is gone.
+// beingRemoved returns false, as Unix never refuses to open a file because it is being removed.
 func beingRemoved(error) bool { return false }

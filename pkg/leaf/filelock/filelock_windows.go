@@ -25,8 +25,7 @@ func unlock(f *os.File) {
 	_ = windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &ov) // closing f unlocks it too
 }
 
-// beingRemoved reports whether err is that of a file that another process or goroutine removes
-// at this moment.
+// beingRemoved reports whether err can mean that another process or goroutine is removing the file.
 func beingRemoved(err error) bool {
 	return errors.Is(err, windows.ERROR_SHARING_VIOLATION) || errors.Is(err, windows.ERROR_ACCESS_DENIED) ||
 		errors.Is(err, windows.ERROR_DELETE_PENDING)

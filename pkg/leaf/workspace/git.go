@@ -134,8 +134,8 @@ func (r *repo) git(ctx context.Context, env []string, args ...string) (string, e
 	return r.in(r.top, ctx, env, args...)
 }
 
-// alone is git for commands that read what Git keeps of all worktrees, or add to that: Git fails
-// when it reads what another process is writing.
+// alone runs git while no other process of agents does, for commands that read or change the list of all
+// worktrees. Git fails when it reads an entry that another process is writing.
 func (r *repo) alone(ctx context.Context, args ...string) (string, error) {
 	release, err := filelock.Acquire(ctx, filepath.Join(r.common, "agents-worktrees.lock"))
 	if err != nil {

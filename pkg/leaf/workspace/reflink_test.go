@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestACopySharesBlocks where the file system can: the copy of a large file takes no room, and a
-// change of one of the two is not in the other.
+// TestACopySharesBlocks: where the file system can share blocks, the copy of a large file takes no
+// space, and a change of one of the two is not in the other.
 func TestACopySharesBlocks(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("this needs root and loop devices")

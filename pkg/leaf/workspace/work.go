@@ -12,8 +12,8 @@ import (
 
 // Facts are what was done in a workspace, as the runtime sees it.
 type Facts struct {
-	// Commits are those behind Base, newest first, as "ID SUBJECT": of the branch, and then those that
-	// the agent made and that are not on it.
+	// Commits are those after Base, newest first, as "ID SUBJECT": first those on the branch, then
+	// those that the agent made and that are not on it.
 	Commits []string
 	// Stat are the files that changed in them, as git diff --stat prints it.
 	Stat string
@@ -33,11 +33,11 @@ func (w *Work) tips(ctx context.Context) (list []string) {
 	return list
 }
 
-// allTips are tips, and where its agent was before a checkout or reset. What it amended or rebased
-// is not among them.
+// allTips returns tips and the commits that the agent left by a checkout or reset. Commits that it
+// amended or rebased are not among them: others have replaced them.
 func (w *Work) allTips(ctx context.Context) []string {
 	list := w.tips(ctx)
-	moves, _ := w.repo.git(ctx, nil, "log", "--walk-reflogs", "--format=%H %gs", "worktrees/"+w.Name+"/HEAD") // an error: there is no log
+	moves, _ := w.repo.git(ctx, nil, "log", "--walk-reflogs", "--format=%H %gs", "worktrees/"+w.Name+"/HEAD") // an error means that there is no log
 	leaves := false
 	for _, move := range strings.Split(moves, "\n") { // newest first
 		id, how, _ := strings.Cut(move, " ")

@@ -410,7 +410,7 @@ func TestAnAmendedCommitIsNotLost(t *testing.T) {
 }
 
 // Submodules are empty and large files are pointers, as docs/workspaces.md says; the runtime loads
-// neither, and what an agent does with the real programs is found and merged.
+// neither. If an agent loads them with the real programs, its changes are found and merged.
 func TestSubmodulesAndLargeFiles(t *testing.T) {
 	if _, err := exec.LookPath("git-lfs"); err != nil {
 		t.Skip("git-lfs is missing")

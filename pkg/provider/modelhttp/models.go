@@ -10,10 +10,10 @@ import (
 	"unicode"
 )
 
-// maxModels is how many bytes of a list of models are read.
+// maxModels limits the bytes that are read of a list of models.
 const maxModels = 4 << 20
 
-// Models asks the server for the names of its models. Those for embeddings are the last.
+// Models asks the server for the names of its models. Embedding models come last.
 func (x *Exchange) Models(ctx context.Context) ([]string, error) {
 	var raw *http.Response
 	if err := client.Get(ctx, "models", nil, &raw, x.options()...); err != nil {

@@ -95,7 +95,8 @@ func (p *Provider) Abilities() []agent.Ability {
 	return list
 }
 
-// facts returns those of p's server; nil if its address is not valid, which Generate reports.
+// facts returns the facts about p's server, or nil if its address is not valid, which Generate
+// reports.
 func (p *Provider) facts() *facts {
 	flavor, _ := ParseFlavor(string(cmp.Or(p.Flavor, Compatible)))
 	u, err := url.Parse(cmp.Or(p.BaseURL, flavor.URL()))

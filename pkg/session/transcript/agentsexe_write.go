@@ -71,7 +71,7 @@ func (x *exporter) turn(t *Turn) {
 		}
 	}
 	for i, p := range t.Prompts {
-		if p.Role == agent.RoleAssistant && (x.begun || len(x.turns) > 0) { // it was stopped
+		if p.Role == agent.RoleAssistant && (x.begun || len(x.turns) > 0) { // an answer that was stopped
 			x.addUser()
 			x.answer(&agent.Event{Message: &p})
 			continue

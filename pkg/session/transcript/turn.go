@@ -17,8 +17,8 @@ type Turn struct {
 	// N counts the session's answers, from 1. A last turn without Answer is what
 	// follows the last one.
 	N int `json:"n"`
-	// Prompts are the messages before the answer: those of the user, and of the model those
-	// with which the conversation begins and the parts of answers that were stopped.
+	// Prompts are the messages before the answer: those of the user, and messages of the model with
+	// which the conversation began or that are the beginning of a stopped answer.
 	Prompts []agent.Message `json:"prompts,omitempty"`
 	// Setup is what the model was asked with, if that changed in this turn, and
 	// Compaction what replaced the conversation before, if it was shortened.

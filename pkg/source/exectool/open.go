@@ -42,7 +42,7 @@ type Source struct {
 	Path string
 	// Runner, if it is not nil, runs the tools elsewhere. Then Path is one on the
 	// other side, Kind says what it is, and no file of this side is checked. Without
-	// Runner, Kind is for the caller.
+	// Runner, Kind has no effect here, and callers may use it.
 	Runner *Runner
 	Kind   Kind
 	// Slug is that of the agent at Path, for the kind AgentFile.

@@ -381,8 +381,8 @@ func TestTheInterfaceAsksAboutChanges(t *testing.T) {
 	s.Await(`^again 0$`)
 }
 
-// The models that the server of the agent offers can be chosen, in the interface, in plain lines
-// and with a command. A server that does not answer leaves those with a price.
+// The models that the agent's server offers are listed in the interface, in plain lines and by a
+// command. If the server does not answer, only those with a price are.
 func TestModelsOfTheServerAreOffered(t *testing.T) {
 	var asked atomic.Int32
 	broken := atomic.Bool{}
@@ -431,11 +431,11 @@ func TestModelsOfTheServerAreOffered(t *testing.T) {
 	s.Await(`^── local`)
 	s.Press("C-d")
 	s.Await(`^\$\n`)
-	run("agents prices --agent-file local.json --online gpt-5-mini 2>&1", `[^\n]*the models of `+host+` are not listed: HTTP 500[^\n]*\n *gpt-5-mini`)
+	run("agents prices --agent-file local.json --online gpt-5-mini 2>&1", `[^\n]*list the models of `+host+`: HTTP 500[^\n]*\n *gpt-5-mini`)
 }
 
-// A change of a file below the agent file is asked about before the interface begins, which has
-// no terminal for that question.
+// If a file below the agent file has changed, the question about it comes before the interface
+// begins, which has no terminal for it.
 func TestAChangedTreeIsAskedAboutInPlace(t *testing.T) {
 	s := openChat(t, 100, 40, "PS1='$ ' ENV= sh -i")
 	s.Await(`^\$`)

@@ -163,7 +163,7 @@ func (s *inspector) view(m *model) ([]string, *tea.Cursor) {
 	return append(lines, below...), cursor
 }
 
-// tree are the rows of the agents, at most n, with the chosen one among them, and how many are
+// tree returns at most n rows of agents, with the chosen one among them, and how many rows are
 // hidden.
 func (s *inspector) tree(m *model, n int) (lines []string, hidden int) {
 	rows, chosen := s.rows(m), s.chosen()

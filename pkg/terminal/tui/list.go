@@ -44,7 +44,7 @@ func (l *list) shown() []item {
 	return shown
 }
 
-// fill replaces the items. The one that a person has moved to stays chosen.
+// fill replaces the items. An item that the person has moved to stays chosen.
 func (l *list) fill(items []item) {
 	shown := l.shown()
 	l.items, l.note = items, ""

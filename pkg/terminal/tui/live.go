@@ -46,8 +46,8 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// liveRows is how many rows the live region may take: a third of the screen, unless there are
-// more running agents.
+// liveRows returns how many rows the live region may take: a third of the screen. Rows of running
+// agents may make it higher: see agentRows.
 func (m *model) liveRows() int { return max(m.height/3, min(6, m.height-1)) }
 
 // live are the lines of the live region; the input begins at row.
@@ -76,9 +76,9 @@ func (m *model) live() (lines []string, row int) {
 	return append(lines, below...), row + len(lines)
 }
 
-// agentRows are how many rows the running agents and their questions need, with the one that
-// counts calls for which there is no room. For these the live region may be higher. It is 0 if
-// no sub-agent runs.
+// agentRows returns how many rows the running agents and their questions need, including the row
+// that counts calls for which there is no room. The live region may exceed liveRows for them. It
+// returns 0 if no sub-agent runs.
 func (m *model) agentRows(t *talk) (n int) {
 	more, deep := 0, false
 	for _, r := range t.tree.Rows(m.layout(0)) {

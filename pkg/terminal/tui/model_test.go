@@ -862,9 +862,9 @@ func TestCallsMakeRoomForAgents(t *testing.T) {
 	}
 }
 
-// Every running agent has a row as far as three quarters of the screen go, above its calls and
-// above agents that have ended; the rest is counted, and the figures of all rows end in one column,
-// whatever the width of the characters.
+// Every running agent has a row, in up to three quarters of the screen, before calls and agents that
+// have ended. The other rows are counted. The figures of all rows end in the same column, whatever
+// the width of the characters.
 func TestEveryRunningAgentHasARow(t *testing.T) {
 	for _, size := range []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 120, Height: 40}, {Width: 200, Height: 60}} {
 		for _, n := range []int{5, 40} {

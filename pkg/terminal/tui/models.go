@@ -19,7 +19,7 @@ type modelMsg struct {
 }
 
 // chooseModel starts a server with another model for the conversation; without a name it
-// lists those to choose from.
+// lists the models to choose from.
 func (m *model) chooseModel(t *talk, name string) tea.Cmd {
 	if m.o.URL != "" || t.server != nil {
 		m.say("", errors.New("/model is not available here: the server was not started by this program"))
@@ -54,8 +54,8 @@ func (m *model) modelChosen(msg modelMsg) {
 	m.say("  "+msg.name, nil)
 }
 
-// listModels lists the models that have a price, and as soon as they are known those that the
-// server of the agent offers.
+// listModels lists the models that have a price, and, once it has answered, those that the agent's
+// model server offers.
 func (m *model) listModels(t *talk) tea.Cmd {
 	l := &list{title: "models", note: "reading the prices", choose: func(i item) tea.Cmd { return m.chooseModel(t, i.text) }}
 	if root := t.tree.Root; root != nil && root.Model != "" {
@@ -87,6 +87,6 @@ func (m *model) listModels(t *talk) tea.Cmd {
 		if msg := ask("--agent", slug, "prices", "--online", "--json"); msg.err == nil {
 			return msg
 		}
-		return nil // there are the prices
+		return nil // the list keeps the models with a price
 	})
 }

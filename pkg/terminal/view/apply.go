@@ -216,7 +216,7 @@ func (n *Node) answered(e *agent.Event) {
 	n.answer = n.whole(n.answer, EntryAnswer, text, e)
 }
 
-// stopped ends the pieces of an answer that was stopped.
+// stopped completes the entry of a stopped answer.
 func (n *Node) stopped(e *agent.Event) {
 	if e.Message != nil {
 		n.answer = n.whole(n.answer, EntryAnswer, e.Message.Text(), e)

@@ -23,8 +23,8 @@ type Layout struct {
 	Color, ASCII bool
 	// Ended shows sub-agents that have ended, too.
 	Ended bool
-	// Wide makes lines as wide as the longest task of an agent needs. Otherwise those that are
-	// printed one after the other would not have their figures in the same columns.
+	// Wide makes lines as wide as the longest task of an agent needs. It is not for lines that are
+	// printed one after the other: their figures would not be in the same columns.
 	Wide bool
 
 	calls bool // those of sub-agents that have ended, too

@@ -65,7 +65,7 @@ func (m *model) Generate(ctx context.Context, req *agent.Request, delta func(age
 	return &copied, nil
 }
 
-// stopped reports whether a part of the answer had arrived when the run was stopped.
+// stopped reports whether part of the answer had arrived when the run was stopped.
 func (r *request) stopped() bool {
 	return r.failure != nil && r.failure.Message != nil && len(r.failure.Message.Parts) > 0
 }

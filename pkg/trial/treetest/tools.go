@@ -180,7 +180,7 @@ func (r *toolRules) tools(slug string, list []agent.Tool) []agent.Tool {
 func (r *toolRules) tool(slug string, t agent.Tool) agent.Tool {
 	spec := t.Spec()
 	key, named := r.key(slug, spec.Name)
-	sub := (spec.Agent != "" || spec.Source == background.Source) && (!named || strings.HasSuffix(key, "*")) // agents, and what is about them
+	sub := (spec.Agent != "" || spec.Source == background.Source) && (!named || strings.HasSuffix(key, "*")) // agents, and the tools that control them
 	if real := named && r.file.Spec.Tools[key].Real; !sub && !real {
 		t = schema.Checked(&standin.Tool{Tool: t, Answer: func(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
 			return r.answer(key, inv)

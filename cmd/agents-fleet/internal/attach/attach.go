@@ -199,7 +199,7 @@ func (r *Run) Input(ctx context.Context, session string, m agent.Message) error 
 	return r.Send(ctx, session, "", m)
 }
 
-// Send is Input. If it is repeated with an id, the message is sent once.
+// Send is like Input. Calls with the same id, if it is not empty, send the message only once.
 func (r *Run) Send(ctx context.Context, session, id string, m agent.Message) error {
 	text, err := json.Marshal(m)
 	if err != nil {

@@ -7,8 +7,8 @@
 //	step ▶ calls, at the same time ▶ step ▶ … ▶ the end
 //
 // A call of a sub-agent is a child workflow whose id is the sub-agent's session. Its call
-// activity runs twice: first to open the session, then to record the result. That of a sub-agent in
-// the background may record a handle instead, and the child outlives the turn.
+// activity runs twice: first to open the session, then to record the result. For a sub-agent in the
+// background, the second run may record a handle instead, and the child outlives the turn.
 //
 // The package imports nothing that does I/O.
 package flow

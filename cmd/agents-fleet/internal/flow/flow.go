@@ -26,9 +26,9 @@ type run struct {
 	host   Host
 	moving workflow.Mutex // held while the host changes
 	over   bool
-	life   workflow.Context // of what outlives a turn
+	life   workflow.Context // of sub-agents in the background, which outlive a turn
 	left   []*leftChild
-	ended  int // how many of them have ended
+	ended  int // how many of left have ended, also before they were dropped
 }
 
 // Run is the workflow. A run that was cancelled ends with a CanceledError, after its
@@ -65,7 +65,7 @@ func (r *run) turns(ctx workflow.Context) (next Next, err error) {
 		if next, err = r.step(ctx, Task{Settled: settled}); err != nil || next.Ended != "" {
 			return next, err
 		}
-		settled = next.Open && r.ended == ended // otherwise the model is told of the ends first
+		settled = next.Open && r.ended == ended // otherwise the model first reads what has ended
 		if settled {
 			err = r.settle(ctx)
 		} else {
@@ -202,7 +202,7 @@ func (r *run) call(ctx workflow.Context, c Call) error {
 // leaveAfter is how long a call waits for a sub-agent that may work in the background.
 const leaveAfter = 2 * time.Second
 
-// A leftChild is a sub-agent that may work in the background.
+// A leftChild is a sub-agent whose caller may continue before it ends.
 type leftChild struct {
 	session string
 	stop    workflow.CancelFunc
@@ -210,7 +210,7 @@ type leftChild struct {
 	err     error
 }
 
-// leave starts a sub-agent, and reports whether its call is to return while it works.
+// leave starts a sub-agent, and reports whether its call returns while the sub-agent still works.
 func (r *run) leave(ctx workflow.Context, c Child) (left bool, err error) {
 	l := &leftChild{session: c.Session}
 	var life workflow.Context
@@ -237,7 +237,7 @@ func (r *run) leave(ctx workflow.Context, c Child) (left bool, err error) {
 	return false, l.err
 }
 
-// await waits until one of several sub-agents has ended.
+// await waits until one of the sub-agents has ended, or the time is over.
 func (r *run) await(ctx workflow.Context, w *Wait) {
 	_, _ = workflow.AwaitWithTimeout(ctx, w.Most, func() bool { // an error means that the calls are cancelled
 		for _, session := range w.Sessions {
@@ -249,7 +249,7 @@ func (r *run) await(ctx workflow.Context, w *Wait) {
 	})
 }
 
-// settle ends the sub-agents in the background.
+// settle stops the sub-agents in the background, and waits until all have ended.
 func (r *run) settle(ctx workflow.Context) error {
 	if len(r.left) == 0 {
 		return nil
@@ -265,7 +265,8 @@ func (r *run) settle(ctx workflow.Context) error {
 	return r.forget()
 }
 
-// forget drops the sub-agents that have ended. An error is that of one whose end is not recorded.
+// forget drops the sub-agents that have ended. It returns an error if the end of one of them could
+// not be recorded.
 func (r *run) forget() (err error) {
 	r.left = slices.DeleteFunc(r.left, func(l *leftChild) bool {
 		if l.over {
@@ -276,7 +277,7 @@ func (r *run) forget() (err error) {
 	return err
 }
 
-// child runs a sub-agent. An error means that its end is not in the record.
+// child runs a sub-agent until it ends. An error means that the end could not be recorded.
 func (r *run) child(ctx workflow.Context, c Child) error {
 	err := r.childWorkflow(ctx, c)
 	if err == nil {

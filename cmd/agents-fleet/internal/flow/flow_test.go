@@ -228,9 +228,9 @@ func TestAnotherHostTakesOver(t *testing.T) {
 	}
 }
 
-// A call of a sub-agent in the background gets its handle after two seconds. The run continues, can
-// wait for its end, and ends no sooner than it. The end of one that is cancelled is recorded by its
-// own workflow, and by that of its caller.
+// A call of a sub-agent in the background returns a handle after two seconds. The run continues, can
+// wait for the sub-agent to end, and does not end before it. If the sub-agent is cancelled, its own
+// workflow records the end, and so does that of its caller.
 func TestASubagentInTheBackground(t *testing.T) {
 	child := flow.Task{Input: flow.Input{Record: "S", Session: "C", Path: []string{"sub"}, Folder: input.Folder, File: input.File, Start: "sha256:c", Root: input.Start}}
 	for name, tc := range map[string]struct {

@@ -131,11 +131,11 @@ type Task struct {
 	// Key, for CallActivity, is the call. Ended says that its sub-agent has ended.
 	Key   string `json:"key,omitempty"`
 	Tool  string `json:"-"`               // of the call
-	Ended bool   `json:"ended,omitempty"` // or that what it waits for has happened
-	// Left, for CallActivity, says that the call's sub-agent works in the background.
+	Ended bool   `json:"ended,omitempty"` // or that the call's Wait is over
+	// Left, for CallActivity, says that the call's sub-agent continues in the background.
 	Left bool `json:"left,omitempty"`
-	// Settled, for StepActivity, says that the sub-agents in the background were ended because
-	// the run ends.
+	// Settled, for StepActivity, says that the sub-agents in the background were stopped because
+	// the run is about to end.
 	Settled bool `json:"settled,omitempty"`
 }
 
@@ -149,7 +149,8 @@ type Next struct {
 	// a Result.
 	Ended string  `json:"ended,omitempty"`
 	Cost  float64 `json:"cost,omitempty"`
-	// Open says that the run ends once its sub-agents in the background have ended.
+	// Open says that the run is about to end, and that its sub-agents in the background have to be
+	// stopped first.
 	Open bool `json:"open,omitempty"`
 	// Inputs is how many messages of a person a run that has ended has read.
 	Inputs int `json:"inputs,omitempty"`
@@ -162,14 +163,14 @@ type Call struct {
 }
 
 // A Called is the result of CallActivity. Child is set if the call waits for a sub-agent, and
-// Wait if it waits for some that work in the background.
+// Wait if it waits for sub-agents in the background.
 type Called struct {
 	At    Position `json:"at"`
 	Child *Child   `json:"child,omitempty"`
 	Wait  *Wait    `json:"wait,omitempty"`
 }
 
-// A Wait is for the end of one of several sub-agents, by their sessions.
+// A Wait is over when a sub-agent with one of the Sessions has ended, or after Most.
 type Wait struct {
 	Sessions []string      `json:"sessions"`
 	Most     time.Duration `json:"most"`
@@ -180,7 +181,7 @@ type Child struct {
 	Session string `json:"session"`
 	Agent   string `json:"agent"`
 	Start   string `json:"start"` // see Input.Start
-	// Background says that the call need not wait for its end.
+	// Background says that the call may return before the sub-agent ends.
 	Background bool `json:"background,omitempty"`
 }
 

@@ -111,7 +111,7 @@ func (a *attempt) open(ctx context.Context) (err error) {
 // sessions below, only those of the task's call are rebuilt; the others are counted.
 func (a *attempt) rebuild(events []agent.Event) (resume *runner.Resume, shared json.RawMessage, err error) {
 	var b runner.Rebuilder
-	below, left := map[string]bool{}, a.left(events) // sessions, and whether they answer the call, or one that is left
+	below, left := map[string]bool{}, a.left(events) // sessions, and whether they answer the call or one of left
 	for i := range events {
 		e := &events[i]
 		own := e.Session == a.task.Session
@@ -148,8 +148,8 @@ func (a *attempt) rebuild(events []agent.Event) (resume *runner.Resume, shared j
 	return b.ResumeOf(a.task.Session), shared, nil
 }
 
-// left returns the calls that agents answer in the background, of whose end the model has not been
-// told.
+// left returns the keys of the calls that agents answer in the background, except those whose end
+// the model has already been told.
 func (a *attempt) left(events []agent.Event) map[string]bool {
 	left := map[string]bool{}
 	for i := range events {

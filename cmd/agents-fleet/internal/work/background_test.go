@@ -11,8 +11,8 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// leaving is a root with an agent in the background, whose tool waits for the file of the test, and
-// with the rules of its script after the first.
+// leaving returns a root with an agent in the background whose tool waits for a file of the test.
+// The arguments are the rules of the root's script after the first.
 func leaving(rules string) map[string]string {
 	return map[string]string{
 		"agent.json": agentFile("root", `,"toolDirectory":"tools"`),
@@ -29,8 +29,8 @@ const waitForSlow = `
 	{"when":{"turn":2},"answer":{"calls":[{"tool":"agent_wait","args":{}}]}},
 	{"answer":{"text":"told: ${lastMessage}"}}`
 
-// ends are the agents that ended, the results of the root's calls of slow, and what the root was
-// told meanwhile, in their order.
+// ends returns the agents that ended, the results of the root's calls of slow, and what the root was
+// told meanwhile, in order.
 func (f *fleet) ends(run client.WorkflowRun) (list []string) {
 	for _, e := range f.events(run.GetID()) {
 		switch {
@@ -90,8 +90,8 @@ func TestAnAgentInTheBackground(t *testing.T) {
 	}
 }
 
-// The worker stops while the root waits for an agent in the background, and another one continues
-// both. Nothing is told twice.
+// The worker stops while the root waits for an agent in the background, and another worker continues
+// both. The root is told nothing twice.
 func TestAnAgentInTheBackgroundOutlivesAWorker(t *testing.T) {
 	f := newFleet(t, leaving(waitForSlow))
 	stop := f.worker()

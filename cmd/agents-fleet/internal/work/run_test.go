@@ -54,7 +54,8 @@ func TestRunWithATool(t *testing.T) {
 	}
 }
 
-// TestAWorkerWithoutTheKeySaysSo names the key, whether it is that of the root or of an agent below.
+// TestAWorkerWithoutTheKeySaysSo: the error names the key, whether the root needs it or an agent
+// below.
 func TestAWorkerWithoutTheKeySaysSo(t *testing.T) {
 	const keyed = `{"tag":"OpenAIAgentDescription","contents":{"slug":%q,"flavor":"openai-v1","modelName":"m",%s}}`
 	for name, test := range map[string]struct {
@@ -70,7 +71,7 @@ func TestAWorkerWithoutTheKeySaysSo(t *testing.T) {
 			f := newFleet(t, test.files)
 			f.worker()
 			err := f.submit("go").Get(t.Context(), nil)
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "does not have this key, and workers do not borrow models from each other: give the key to every worker") {
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "does not have this key, and workers do not borrow models from each other: give every worker the key") {
 				t.Errorf("the run ended with %v", err)
 			}
 		})

@@ -192,7 +192,7 @@ func (a *attempt) asClient() *attach.Run {
 	return &attach.Run{Client: a.w.client, Store: a.w.store, ID: a.task.Record}
 }
 
-// Await implements runner.Elsewhere: the workflow waits.
+// Await implements runner.Elsewhere. The workflow waits, so that no worker is occupied.
 func (a *attempt) Await(sessions []string, most time.Duration) (later bool) {
 	if a.task.Ended {
 		return false

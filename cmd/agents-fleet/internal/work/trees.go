@@ -140,14 +140,14 @@ func (t *trees) load(n *tree, task *flow.Task, dir string) error {
 	return err
 }
 
-// withoutKey returns what follows an error about a key that this worker does not have.
+// withoutKey returns the advice to append to an error about a key that this worker lacks, or "".
 func withoutKey(err error) string {
 	failed, ok := errors.AsType[*agentfile.LoadError](err)
 	if !ok || !slices.ContainsFunc(failed.Problems, func(p agentfile.Problem) bool { return p.Code == agentfile.CodeKey || p.Code == agentfile.CodeKeyEnv }) {
 		return ""
 	}
 	host, _ := os.Hostname()
-	return fmt.Sprintf("; the worker on %s does not have this key, and workers do not borrow models from each other: give the key to every worker, in its environment or with --api-keys", cmp.Or(host, "this host"))
+	return fmt.Sprintf("; the worker on %s does not have this key, and workers do not borrow models from each other: give every worker the key, in its environment or with --api-keys", cmp.Or(host, "this host"))
 }
 
 func (t *trees) release(n *tree) {

@@ -52,14 +52,14 @@ func Consent(ctx context.Context, p *program.Env) error {
 	return err
 }
 
-// checkTree returns an error if the tree of the agent file is not what was trusted, although it
-// has to be.
+// checkTree returns an error if the agent file needs trust, and its tree has changed since it was
+// trusted.
 func checkTree(p *program.Env, c *config.Config, file string) error {
 	if want, err := trusted(p, c, file, Options{}); want == nil || err != nil {
 		return err
 	}
 	was := Trusted(p, file)
-	if was == nil { // the trust was just removed
+	if was == nil { // another process has just removed the trust
 		return errUntrusted(p, file)
 	}
 	if _, now := SurveyFile(p, file); len(was.Changes(now)) > 0 {

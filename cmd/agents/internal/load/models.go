@@ -55,17 +55,17 @@ func (m *Models) choose(value string, set func(*agentfile.ModelChoice, string)) 
 	(*m)[slug] = choice
 }
 
-// offerTime limits the question to a server for its models.
+// offerTime limits the request for the models of a server.
 const offerTime = 3 * time.Second
 
-// An Offer is a model to choose from.
+// An Offer is a model that the agent can use.
 type Offer struct {
 	prices.Model
-	// Offered says that the server of the agent offers it; it may have no price.
+	// Offered says that the agent's model server offers the model, which may have no price.
 	Offered bool `json:"offered,omitempty"`
 }
 
-// Line is the line of a list, with prices per million tokens.
+// Line returns a line for a list, with prices per million tokens.
 func (o *Offer) Line() string {
 	line := termtext.Visible(o.Name) + "  " + strings.Join(o.Hosts, " ")
 	if o.Offered {
@@ -77,8 +77,8 @@ func (o *Offer) Line() string {
 	return line + "\n"
 }
 
-// Offers are the models that the server of the first agent offers, and then the others that have
-// a price. If the server does not say, the error tells why, and there are the others alone.
+// Offers returns the models that the server of the first agent offers, and then the others that
+// have a price. If the server cannot be asked, it returns the latter and an error.
 func (t *Tree) Offers(ctx context.Context) ([]Offer, error) {
 	own, err := Prices(t.Config)
 	if err != nil {
@@ -110,7 +110,7 @@ func (t *Tree) Offers(ctx context.Context) ([]Offer, error) {
 func (t *Tree) offered(ctx context.Context) (host string, names []string, err error) {
 	models := t.Nodes[0].Models()
 	if len(models) == 0 || models[0].ServerURL() == "" {
-		return "", nil, nil // it has no server
+		return "", nil, nil // such as a scripted model
 	}
 	if u, err := url.Parse(models[0].ServerURL()); err == nil {
 		host = u.Host
@@ -128,7 +128,7 @@ func (t *Tree) offered(ctx context.Context) (host string, names []string, err er
 	ctx, cancel := context.WithTimeout(ctx, offerTime)
 	defer cancel()
 	if names, err = server.Models(ctx); err != nil {
-		err = fmt.Errorf("the models of %s are not listed: %w", cmp.Or(host, "the server"), err)
+		err = fmt.Errorf("list the models of %s: %w", cmp.Or(host, "the server"), err)
 	}
 	return host, names, err
 }

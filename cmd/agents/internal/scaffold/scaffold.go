@@ -173,7 +173,7 @@ func (s *Files) undo() {
 }
 
 // Finish prints what was written, also before an error, and on success the
-// command to try next, if there is one. After an error, no empty folder is left.
+// command to try next, unless next is empty. After an error, no empty folder is left.
 func (s *Files) Finish(err error, next string) error {
 	if err != nil {
 		s.undo()

@@ -130,9 +130,9 @@ class Run {
 			if (this.socket !== socket || !this.live) return;
 			if (code === 4409) {
 				this.state = "elsewhere";
-				this.note(null, "Another client has taken over this conversation. Choose it in the list to take it back.");
+				this.note(null, "Another client has taken over this conversation. Select it in the list to take it back.");
 			} else if (this.session && code !== 1008 && this.tries++ < 20) {
-				note("The connection was lost; the page connects again by itself.");
+				note("The connection was lost. Reconnecting …");
 				setTimeout(() => this.connect({ session: this.session, from: this.seq }), Math.min(500 * this.tries, 5000));
 			} else {
 				this.state = "failed";
@@ -191,7 +191,7 @@ const show = {
 		if (e.finish && e.finish !== "stop") run.note(a, "The answer broke off: " + e.finish);
 		a.doing = "";
 	},
-	failure(run, a, e) { // the end says why
+	failure(run, a, e) { // the event "end" says why
 		if (e.summary) return run.note(a, e.error);
 		a.live?.remove();
 		a.live = null;
@@ -200,7 +200,7 @@ const show = {
 	compaction(run, a, e) { run.note(a, "Context shortened: " + (e.text || "")); },
 	warning: (run, a, e) => run.note(a, e.text),
 	call_started(run, a, e) {
-		const again = run.calls.get(e.key); // its process died
+		const again = run.calls.get(e.key); // its process died, and it is repeated
 		if (again) { again.took.textContent = "runs"; a.doing = e.tool; return; }
 		const c = { args: e.args || "", began: time(e.time) };
 		c.took = el("span", { class: "took", text: "runs" });

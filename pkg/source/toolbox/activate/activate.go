@@ -7,8 +7,8 @@
 // the same tools, also after a compaction. The toolsets themselves have no state. A toolset
 // in an inactive group is not used at all: for example, an MCP server is not started.
 //
-// A Group with a [Limit] is different: it hides its tools only if the agent has too many, the
-// model searches them, and activates single ones under their names, as if each were a toolgroup.
+// A Group with a [Limit] is different: it hides its tools only if the agent has too many. The model
+// then searches them, and can activate single tools by name, as if each were a toolgroup.
 package activate
 
 import (
@@ -25,7 +25,7 @@ import (
 
 const activateName = "meta_activate_tool"
 
-// Source is the source of the tools that Tools returns.
+// Source is the Source in the specs of the tools that Tools returns.
 const Source = "toolgroups"
 
 // A Group is a toolset that is available in a session while its toolgroup is active. Outside
@@ -40,8 +40,8 @@ type Group struct {
 	Prefix string
 	// Hides, if it is not nil, reports whether the model must not know about a tool at all.
 	Hides func(agent.ToolSpec) bool
-	// Limit, if it is not nil, decides whether tools are hidden, except for those for which
-	// Named, if it is not nil, returns true. Prefix is empty.
+	// Limit, if it is not nil, decides whether the tools are hidden. Tools for which Named returns
+	// true are never hidden; a nil Named means none. Prefix must be empty.
 	Limit *Limit
 	Named func(tool string) bool
 }
@@ -87,8 +87,8 @@ func (g *Group) Hidden(ctx context.Context, s *agent.State, name string) error {
 	return fmt.Errorf("nothing ran: %.100s belongs to the toolgroup %q, which is not active: activate it with %s, then call the tool in your next message", name, g.Name, activateName)
 }
 
-// Instructions implements agent.Instructor. It returns none for a toolset that is hidden: its
-// instructions are in the result of the call that activates it.
+// Instructions implements agent.Instructor. It returns none while tools may be hidden: the
+// instructions are in the result of the call that activates the group.
 func (g *Group) Instructions(ctx context.Context) (string, error) {
 	if in, ok := agent.As[agent.Instructor](g.Toolset); ok && g.Limit != nil && !g.Limit.Hides(ctx) {
 		return in.Instructions(ctx)
@@ -113,7 +113,7 @@ func Tools(groups []*Group) agent.ToolList {
 	if set.limited() {
 		named = json.RawMessage(`{"type":"object","properties":{"toolgroup":{"type":"string","description":"the name of a tool or of a toolgroup"}},"required":["toolgroup"],"additionalProperties":false}`)
 		return agent.ToolList{
-			tool(discoverName, "Finds tools that you are not offered yet, by plain words in their names and descriptions. Without a query, lists the toolgroups and the tools in them. Toolgroups: "+strings.Join(names, ", "),
+			tool(discoverName, "Finds tools that you are not offered yet, by words in their names and descriptions. Without a query, lists the toolgroups and their tools. Toolgroups: "+strings.Join(names, ", "),
 				json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":"words, such as: create issue"}},"additionalProperties":false}`), set.discover),
 			tool(activateName, "Activates a tool that "+discoverName+" finds, or all tools of a toolgroup. You can call them from your next message on.", named, set.activate),
 			tool("meta_deactivate_tool", "Deactivates a tool or a toolgroup that you no longer need.", named, set.deactivate),

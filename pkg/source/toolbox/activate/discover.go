@@ -18,16 +18,16 @@ const (
 	discoverName = "meta_discover_tools"
 	// most limits the names or tools in one result of meta_discover_tools.
 	most = 200
-	// mostFound limits the tools that a search returns, and mostText the bytes of each description.
+	// mostFound limits the tools in the result of a search, and mostText the bytes of each description.
 	mostFound, mostText = 20, 300
 )
 
-// A Limit hides the tools of its Groups if the agent has more tools than its model should be
-// offered at once. It decides when a run asks for the tools first, once for all sessions of the
-// process, so that the requests of a conversation begin with the same tools.
+// A Limit hides the tools of its Groups if the agent has too many tools. It decides when a run first
+// asks for the tools, once for all sessions of the process, so that the requests of a conversation
+// begin with the same tools. A Limit may be used concurrently.
 type Limit struct {
-	// Tools and Tokens are how many tools, and estimated tokens of their descriptions and
-	// schemas, are not too many.
+	// Tools is the most tools that are not too many, and Tokens the most estimated tokens of their
+	// descriptions and schemas.
 	Tools, Tokens int
 	// Others are the agent's tools that are not in Groups. They count too.
 	Others []agent.ToolSpec
@@ -44,15 +44,15 @@ func (l *Limit) Exceeds(specs []agent.ToolSpec) bool {
 	return len(specs) > l.Tools || size > l.Tokens
 }
 
-// Set decides instead of the number of tools.
+// Set decides whether the tools are hidden, whatever their number.
 func (l *Limit) Set(hides bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.decided, l.hides = true, hides
 }
 
-// Hides reports whether the tools of the Groups are hidden. It asks the toolsets if that is not
-// decided yet, one after the other: a run asks all at the same time anyway.
+// Hides reports whether the tools of the Groups are hidden. If that is not decided yet, it asks the
+// toolsets for their tools, one after the other: a run asks all at the same time anyway.
 func (l *Limit) Hides(ctx context.Context) bool {
 	l.mu.Lock()
 	decided, hides := l.decided, l.hides
@@ -63,7 +63,7 @@ func (l *Limit) Hides(ctx context.Context) bool {
 	specs := slices.Clone(l.Others)
 	count := 0
 	for _, g := range l.Groups {
-		tools, _ := g.Tools(ctx) // the run reports what is wrong
+		tools, _ := g.Tools(ctx) // the run reports the error
 		for _, t := range tools {
 			spec := t.Spec()
 			specs = append(specs, spec)
@@ -74,13 +74,13 @@ func (l *Limit) Hides(ctx context.Context) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.decided && ctx.Err() == nil { // else another run was first, or some were not asked
+	if !l.decided && ctx.Err() == nil { // otherwise another run was first, or not all toolsets were asked
 		l.decided, l.hides, l.count = true, l.Exceeds(specs) && count > 0, count
 	}
 	return l.hides
 }
 
-// Hidden returns how many tools are hidden, as far as that is decided.
+// Hidden returns how many tools are hidden, and 0 if that is not decided yet.
 func (l *Limit) Hidden() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,8 +90,8 @@ func (l *Limit) Hidden() int {
 	return l.count
 }
 
-// Toolset returns one with the tools hiding in sessions in which l hides tools, and with
-// the tools otherwise.
+// Toolset returns a toolset with the tools in hiding if l hides tools, and with those in otherwise
+// if it does not.
 func (l *Limit) Toolset(hiding, otherwise agent.ToolList) agent.Toolset {
 	return &metaSet{otherwise, hiding, l}
 }
@@ -117,7 +117,8 @@ func (g *Group) offers(s *agent.State, tool string) bool {
 	return s.Toolgroups[g.Name] || s.Toolgroups[tool] || g.named(tool)
 }
 
-// unoffered returns advice for the model that calls a tool of g, which has a Limit.
+// unoffered returns advice for a model that calls a hidden tool of g, which has a Limit, and nil if
+// the tool is not hidden.
 func (g *Group) unoffered(ctx context.Context, s *agent.State, name string) error {
 	if !g.Limit.Hides(ctx) || g.offers(s, name) || !slices.Contains(g.names(ctx), name) {
 		return nil
@@ -125,7 +126,7 @@ func (g *Group) unoffered(ctx context.Context, s *agent.State, name string) erro
 	return fmt.Errorf(`nothing ran: %s is not active: activate it with %s {"toolgroup": %q}, then call the tool in your next message`, name, activateName, name)
 }
 
-// A found tool is one that a search returns.
+// A found is a tool in the result of a search.
 type found struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
@@ -134,8 +135,8 @@ type found struct {
 	score       int
 }
 
-// search returns the tools with words of the query in their names or descriptions, the best
-// first. The tools of groups that have not been asked are not among them.
+// search returns the tools with words of the query in their names or descriptions, best matches
+// first. It leaves out groups with a Prefix, whose server may not have been started.
 func (set groupSet) search(ctx context.Context, s *agent.State, query string) (agent.Result, error) {
 	words := wordsOf(query)
 	list := []found{}
@@ -170,8 +171,8 @@ func wordsOf(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
-// score returns 0 if a tool has none of the words. A word counts most if it is one of the
-// name; a plural finds a singular.
+// score rates how well a tool matches the words, 0 if not at all. A word that is a whole word of the
+// name counts most. A plural matches its singular.
 func score(words []string, spec agent.ToolSpec) (n int) {
 	name, text := strings.ToLower(spec.Name), strings.ToLower(spec.Description)
 	parts := wordsOf(name)
@@ -191,7 +192,8 @@ func score(words []string, spec agent.ToolSpec) (n int) {
 	return n
 }
 
-// list returns the names of all tools by group, most of them at most.
+// list returns the names of the tools by group. If single tools can be activated, it returns about
+// most of them.
 func (set groupSet) list(ctx context.Context, s *agent.State) (agent.Result, error) {
 	tools, active := map[string][]string{}, map[string]bool{}
 	for _, g := range set {

@@ -33,7 +33,7 @@ func (c *changing) Tools(context.Context) ([]agent.Tool, error) {
 
 func (c *changing) Instructions(context.Context) (string, error) { return c.instructions, nil }
 
-// limited is an agent with a tool "read", and the groups behind a limit.
+// limited returns an agent with a tool "read" and with groups that have a limit.
 func limited(l agent.Provider, most int, groups ...*activate.Group) *agent.Agent {
 	limit := &activate.Limit{Tools: most, Tokens: 1 << 20, Others: []agent.ToolSpec{{Name: "read"}}, Groups: groups}
 	var meta agent.ToolList
@@ -81,8 +81,8 @@ func TestTooManyToolsAreHiddenUntilTheModelActivatesThem(t *testing.T) {
 	}
 }
 
-// TestTheLimitIsDecidedOnce: what a server lists later does not change what other tools are
-// offered, and while its tools are hidden it does not change the request.
+// TestTheLimitIsDecidedOnce: tools that a server adds later do not change whether others are hidden,
+// and do not change the request while they are hidden.
 func TestTheLimitIsDecidedOnce(t *testing.T) {
 	for _, test := range []struct {
 		first, later int32

@@ -12,7 +12,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// Source is that of the tools.
+// Source is the Source in the specs of the tools.
 const Source = "background"
 
 // How long agent_wait waits, in seconds.
