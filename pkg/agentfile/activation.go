@@ -121,19 +121,43 @@ func (n *Node) folderOf(t agent.Tool) string {
 
 func folderName(path string) string { return filepath.Base(absolute(".", path)) }
 
+// A part is the tools of a toolgroup, or of a folder whose tools may be hidden; the zero part
+// those that are always offered.
+type part struct{ group, folder string }
+
+func (n *Node) partOf(t agent.Tool) part {
+	p := part{group: n.toolgroupOf(t)}
+	if n.activation != nil {
+		p.folder = n.folderOf(t)
+	}
+	return p
+}
+
+// parts returns tools by their parts, and the parts whose tools are watched.
+func (n *Node) parts(tools agent.ToolList, watching bool) (lists map[part]agent.ToolList, watches map[part]bool) {
+	lists, watches = map[part]agent.ToolList{{}: nil}, map[part]bool{}
+	for _, p := range n.executables.programs {
+		own := part{group: p.Toolgroup}
+		if n.activation != nil && p.Kind == exectool.Folder && p.Toolgroup == "" {
+			own.folder = folderName(p.Path)
+		}
+		lists[own], watches[own] = nil, watching
+	}
+	if watching && !slices.ContainsFunc(slices.Collect(maps.Keys(watches)), func(p part) bool { return p.group == "" }) {
+		watches[part{}] = true // so that what is wrong is reported although no group is active
+	}
+	for _, t := range tools {
+		p := n.partOf(t)
+		lists[p] = append(lists[p], t)
+	}
+	return lists, watches
+}
+
 // toolsets makes the toolsets of n: tools and those that activate toolgroups, then one for
 // each group, then the live ones. watched, if it is not nil, has more tools.
 func (l *loader) toolsets(n *Node, tools agent.ToolList, watched *watched) []agent.Toolset {
 	limit, settled := n.limit(tools, watched != nil)
 	n.activation = limit
-	type part struct{ group, folder string }
-	partOf := func(t agent.Tool) part {
-		p := part{group: n.toolgroupOf(t)}
-		if limit != nil {
-			p.folder = n.folderOf(t)
-		}
-		return p
-	}
 	var sets []agent.Toolset
 	var always, groups []*activate.Group // always: those that hide their tools in any case
 	add := func(set agent.Toolset, g activate.Group) {
@@ -149,22 +173,7 @@ func (l *loader) toolsets(n *Node, tools agent.ToolList, watched *watched) []age
 		}
 		sets = append(sets, set)
 	}
-	lists := map[part]agent.ToolList{{}: nil}
-	watches := map[part]bool{}
-	for _, p := range n.executables.programs {
-		own := part{group: p.Toolgroup}
-		if limit != nil && p.Kind == exectool.Folder && p.Toolgroup == "" {
-			own.folder = folderName(p.Path)
-		}
-		lists[own], watches[own] = nil, watched != nil
-	}
-	if watched != nil && !slices.ContainsFunc(slices.Collect(maps.Keys(watches)), func(p part) bool { return p.group == "" }) {
-		watches[part{}] = true // so that what is wrong is reported although no group is active
-	}
-	for _, t := range tools {
-		p := partOf(t)
-		lists[p] = append(lists[p], t)
-	}
+	lists, watches := n.parts(tools, watched != nil)
 	required := func(name string) bool { return slices.Contains(n.File.Spec.RequiredTools, name) }
 	for _, p := range slices.SortedFunc(maps.Keys(lists), func(a, b part) int {
 		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.folder, b.folder))
@@ -182,7 +191,7 @@ func (l *loader) toolsets(n *Node, tools agent.ToolList, watched *watched) []age
 				if !first {
 					err = nil // it is the same
 				}
-				return slices.DeleteFunc(slices.Clone(list), func(t agent.Tool) bool { return partOf(t) != p }), err
+				return slices.DeleteFunc(slices.Clone(list), func(t agent.Tool) bool { return n.partOf(t) != p }), err
 			}), group)
 		}
 	}
