@@ -94,10 +94,10 @@ func (n *Node) limit(tools agent.ToolList, watches bool) (limit *activate.Limit,
 	}
 	var specs []agent.ToolSpec
 	for _, t := range tools {
-		if n.toolgroupOf(t) != "" {
+		spec := t.Spec()
+		if n.toolgroupOf(t) != "" || n.hides(spec) {
 			continue
 		}
-		spec := t.Spec()
 		specs = append(specs, spec)
 		if n.folderOf(t) == "" {
 			limit.Others = append(limit.Others, spec)
@@ -110,10 +110,10 @@ func (n *Node) limit(tools agent.ToolList, watches bool) (limit *activate.Limit,
 }
 
 // folderOf returns the name of the folder that a tool comes from, if the file of n does not name
-// the tool itself.
+// the tool itself. A sub-agent is always offered, also one that is an executable.
 func (n *Node) folderOf(t agent.Tool) string {
 	e, ok := agent.As[*exectool.Tool](t)
-	if !ok || e.Source().Kind != exectool.Folder || e.Source().Toolgroup != "" {
+	if !ok || e.Spec().Channel > 0 || e.Source().Kind != exectool.Folder || e.Source().Toolgroup != "" {
 		return ""
 	}
 	return folderName(e.Source().Path)
@@ -143,8 +143,8 @@ func (n *Node) parts(tools agent.ToolList, watching bool) (lists map[part]agent.
 		}
 		lists[own], watches[own] = nil, watching
 	}
-	if watching && !slices.ContainsFunc(slices.Collect(maps.Keys(watches)), func(p part) bool { return p.group == "" }) {
-		watches[part{}] = true // so that what is wrong is reported although no group is active
+	if watching {
+		watches[part{}] = true // sub-agents; and what is wrong is reported although no group is active
 	}
 	for _, t := range tools {
 		p := n.partOf(t)

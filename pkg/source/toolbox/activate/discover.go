@@ -66,6 +66,9 @@ func (l *Limit) Hides(ctx context.Context) bool {
 		tools, _ := g.Tools(ctx) // the run reports what is wrong
 		for _, t := range tools {
 			spec := t.Spec()
+			if g.Hides != nil && g.Hides(spec) {
+				continue // the model is never offered it
+			}
 			specs = append(specs, spec)
 			if !g.named(spec.Name) {
 				count++

@@ -123,6 +123,22 @@ func (s systemOf) Generate(ctx context.Context, req *agent.Request, delta func(a
 	return s.Provider.Generate(ctx, req, delta)
 }
 
+// TestDeniedToolsAreNotTooMany: what the model is not offered anyway hides no other tool.
+func TestDeniedToolsAreNotTooMany(t *testing.T) {
+	far := &changing{}
+	far.n.Store(9)
+	for _, test := range []struct {
+		denied string
+		hidden int
+	}{{"mcp_far_0", 0}, {"mcp_far_00", 8}} {
+		limit := &activate.Limit{Tools: 5, Tokens: 1 << 20}
+		limit.Groups = []*activate.Group{{Toolset: far, Name: "far", Limit: limit, Hides: func(s agent.ToolSpec) bool { return strings.HasPrefix(s.Name, test.denied) }}}
+		if hides := limit.Hides(t.Context()); hides != (test.hidden > 0) || limit.Hidden() != test.hidden {
+			t.Errorf("9 tools, %s* denied: Hides() = %v, Hidden() = %d, want %d", test.denied, hides, limit.Hidden(), test.hidden)
+		}
+	}
+}
+
 func TestTheSizeOfToolsIsLimited(t *testing.T) {
 	for tokens, hides := range map[int]bool{100: false, 99: true} {
 		limit := &activate.Limit{Tools: 60, Tokens: tokens}
