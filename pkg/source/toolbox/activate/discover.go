@@ -237,6 +237,11 @@ func (set groupSet) check(ctx context.Context, name string) error {
 	if slices.Contains(known, name) {
 		return nil
 	}
+	for _, g := range set {
+		if g.Limit == nil && g.has(ctx, name) {
+			return fmt.Errorf("%.100s belongs to the toolgroup %q, which is activated as a whole", name, g.Name)
+		}
+	}
 	return fmt.Errorf("there is no tool or toolgroup %.100q%s; %s finds tools", name, closest.Hint(name, known), discoverName)
 }
 
