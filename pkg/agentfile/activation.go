@@ -237,12 +237,18 @@ func (n *Node) HiddenTools() int {
 	return n.activation.Hidden()
 }
 
-// HideTools decides whether tools are hidden if n may have too many, so that no server has to be
-// asked.
-func (n *Node) HideTools(hides bool) {
-	if n.activation != nil && n.activation.Hidden() == 0 {
-		n.activation.Set(hides)
+// HideTools decides for a test, which may activate tools, whether those are hidden of which n may
+// have too many. So no server has to be asked, and a test written for few tools, or for
+// toolgroups of the agent file, stays valid.
+func (n *Node) HideTools(activates bool) {
+	if n.activation == nil {
+		return
 	}
+	grouped := slices.ContainsFunc(n.Agent.Toolsets, func(set agent.Toolset) bool {
+		g, ok := set.(*activate.Group)
+		return ok && g.Limit == nil
+	})
+	n.activation.Set(activates && !grouped)
 }
 
 // settleTools decides whether tools of n are hidden, and notes the tools that find them.
