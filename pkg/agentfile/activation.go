@@ -94,10 +94,10 @@ func (n *Node) limit(tools agent.ToolList, watches bool) (limit *activate.Limit,
 	}
 	var specs []agent.ToolSpec
 	for _, t := range tools {
-		if n.toolgroupOf(t) != "" {
+		spec := t.Spec()
+		if n.toolgroupOf(t) != "" || n.hides(spec) {
 			continue
 		}
-		spec := t.Spec()
 		specs = append(specs, spec)
 		if n.folderOf(t) == "" {
 			limit.Others = append(limit.Others, spec)
@@ -109,11 +109,11 @@ func (n *Node) limit(tools agent.ToolList, watches bool) (limit *activate.Limit,
 	return limit, settled
 }
 
-// folderOf returns the name of the folder that a tool comes from, or "" if n's file has an entry for
-// the tool itself.
+// folderOf returns the name of the folder that a tool comes from, or "" if the tool is a sub-agent or
+// n's file has an entry for the tool itself.
 func (n *Node) folderOf(t agent.Tool) string {
 	e, ok := agent.As[*exectool.Tool](t)
-	if !ok || e.Source().Kind != exectool.Folder || e.Source().Toolgroup != "" {
+	if !ok || e.Spec().Channel > 0 || e.Source().Kind != exectool.Folder || e.Source().Toolgroup != "" {
 		return ""
 	}
 	return folderName(e.Source().Path)
@@ -121,19 +121,43 @@ func (n *Node) folderOf(t agent.Tool) string {
 
 func folderName(path string) string { return filepath.Base(absolute(".", path)) }
 
+// A part is the tools of a toolgroup, or of a folder whose tools may be hidden; the zero part
+// those that are always offered.
+type part struct{ group, folder string }
+
+func (n *Node) partOf(t agent.Tool) part {
+	p := part{group: n.toolgroupOf(t)}
+	if n.activation != nil {
+		p.folder = n.folderOf(t)
+	}
+	return p
+}
+
+// parts returns tools by their parts, and the parts whose tools are watched.
+func (n *Node) parts(tools agent.ToolList, watching bool) (lists map[part]agent.ToolList, watches map[part]bool) {
+	lists, watches = map[part]agent.ToolList{{}: nil}, map[part]bool{}
+	for _, p := range n.executables.programs {
+		own := part{group: p.Toolgroup}
+		if n.activation != nil && p.Kind == exectool.Folder && p.Toolgroup == "" {
+			own.folder = folderName(p.Path)
+		}
+		lists[own], watches[own] = nil, watching
+	}
+	if watching {
+		watches[part{}] = true // sub-agents; and what is wrong is reported although no group is active
+	}
+	for _, t := range tools {
+		p := n.partOf(t)
+		lists[p] = append(lists[p], t)
+	}
+	return lists, watches
+}
+
 // toolsets makes the toolsets of n: tools and those that activate toolgroups, then one for
 // each group, then the live ones. watched, if it is not nil, has more tools.
 func (l *loader) toolsets(n *Node, tools agent.ToolList, watched *watched) []agent.Toolset {
 	limit, settled := n.limit(tools, watched != nil)
 	n.activation = limit
-	type part struct{ group, folder string }
-	partOf := func(t agent.Tool) part {
-		p := part{group: n.toolgroupOf(t)}
-		if limit != nil {
-			p.folder = n.folderOf(t)
-		}
-		return p
-	}
 	var sets []agent.Toolset
 	var always, groups []*activate.Group // always: those of the file's toolgroups, which no limit decides
 	add := func(set agent.Toolset, g activate.Group) {
@@ -149,22 +173,7 @@ func (l *loader) toolsets(n *Node, tools agent.ToolList, watched *watched) []age
 		}
 		sets = append(sets, set)
 	}
-	lists := map[part]agent.ToolList{{}: nil}
-	watches := map[part]bool{}
-	for _, p := range n.executables.programs {
-		own := part{group: p.Toolgroup}
-		if limit != nil && p.Kind == exectool.Folder && p.Toolgroup == "" {
-			own.folder = folderName(p.Path)
-		}
-		lists[own], watches[own] = nil, watched != nil
-	}
-	if watched != nil && !slices.ContainsFunc(slices.Collect(maps.Keys(watches)), func(p part) bool { return p.group == "" }) {
-		watches[part{}] = true // so that problems are reported even if no group is active
-	}
-	for _, t := range tools {
-		p := partOf(t)
-		lists[p] = append(lists[p], t)
-	}
+	lists, watches := n.parts(tools, watched != nil)
 	required := func(name string) bool { return slices.Contains(n.File.Spec.RequiredTools, name) }
 	for _, p := range slices.SortedFunc(maps.Keys(lists), func(a, b part) int {
 		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.folder, b.folder))
@@ -182,7 +191,7 @@ func (l *loader) toolsets(n *Node, tools agent.ToolList, watched *watched) []age
 				if !first {
 					err = nil // the first one reports it
 				}
-				return slices.DeleteFunc(slices.Clone(list), func(t agent.Tool) bool { return partOf(t) != p }), err
+				return slices.DeleteFunc(slices.Clone(list), func(t agent.Tool) bool { return n.partOf(t) != p }), err
 			}), group)
 		}
 	}
@@ -228,12 +237,18 @@ func (n *Node) HiddenTools() int {
 	return n.activation.Hidden()
 }
 
-// HideTools decides whether tools of n are hidden if n may have too many and they are not hidden
-// already, so that no server has to be asked for its tools.
-func (n *Node) HideTools(hides bool) {
-	if n.activation != nil && n.activation.Hidden() == 0 {
-		n.activation.Set(hides)
+// HideTools decides, for a test that may activate tools, whether tools of n are hidden if n may have
+// too many, so that no server has to be asked for its tools. A test that was written for few tools,
+// or for toolgroups of the agent file, stays valid.
+func (n *Node) HideTools(activates bool) {
+	if n.activation == nil {
+		return
 	}
+	grouped := slices.ContainsFunc(n.Agent.Toolsets, func(set agent.Toolset) bool {
+		g, ok := set.(*activate.Group)
+		return ok && g.Limit == nil
+	})
+	n.activation.Set(activates && !grouped)
 }
 
 // settleTools decides whether tools of n are hidden. If they are, it lists the tools that find them

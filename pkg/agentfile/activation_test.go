@@ -27,10 +27,11 @@ func TestManyToolsAreHidden(t *testing.T) {
 	for i := range 57 {
 		put(fmt.Sprintf("tools/t%02d", i))
 	}
+	single := `,"bashToolboxes":[{"tag":"SingleTool","contents":{"path":"single/one"}}]`
 	load := func(keys string) (names []string, n *agentfile.Node) {
 		t.Helper()
 		text := `{"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json","toolDirectory":"tools",
-			"builtinToolboxes":[{"tag":"ThinkToolbox"}],"bashToolboxes":[{"tag":"SingleTool","contents":{"path":"single/one"}}]` + keys + `}}`
+			"builtinToolboxes":[{"tag":"ThinkToolbox"}]` + single + keys + `}}`
 		if err := os.WriteFile("agent.json", []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -73,4 +74,16 @@ func TestManyToolsAreHidden(t *testing.T) {
 	check("all", `,"activation":"all"`, 0)
 	check("more are not too many", `,"activation":{"tools":61}`, 0)
 	check("their size", `,"activation":{"tools":1000,"tokens":10}`, 59, append([]string{"bash_one", "bash_t05"}, append(meta, "think")...)...)
+	const denied = `,"permissions":[{"verdict":"deny","tool":"bash_t1*"}]`
+	check("denied ones, which are not offered anyway", denied, 0)
+	check("watched, denied ones", denied+`,"watch":true`, 0)
+	check("more than the denied ones", denied+`,"activation":{"tools":50}`, 49, append([]string{"bash_one", "bash_t05"}, append(meta, "think")...)...)
+	sub := strings.Replace(toolScript("away", ""), `"slug"`, `"channel":1,"slug"`, 1)
+	if err := os.WriteFile("tools/away", []byte(sub), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	single = ""
+	for _, keys := range []string{"", `,"watch":true`} {
+		check("a sub-agent that is an executable"+keys, keys, 59, append([]string{"bash_away", "bash_t05"}, append(meta, "think")...)...)
+	}
 }

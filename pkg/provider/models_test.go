@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"flag"
@@ -309,5 +310,24 @@ func TestTheTableOfModels(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, strings.Split(want[0]+table, "\n")); diff != "" {
 		t.Errorf("the table in %s (-what the providers do +what it says; -update writes it):\n%s", page, diff)
+	}
+}
+
+// TestTheListOfModelsHasALimit: it is named.
+func TestTheListOfModelsHasALimit(t *testing.T) {
+	for length, want := range map[int]string{1000: "", 5 << 20: "its list of models: it is longer than 4194304 bytes"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, `{"data":[{"id":"text-embedding"},{"id":"one","about":%q}]}`, strings.Repeat("x", length))
+		}))
+		settings := modelhttp.Settings{BaseURL: server.URL, Client: server.Client()}
+		for _, p := range []interface {
+			Models(context.Context) ([]string, error)
+		}{&openai.Provider{Settings: settings}, &responses.Provider{Settings: settings}, &anthropic.Provider{Settings: settings}} {
+			names, err := p.Models(t.Context())
+			if want == "" && (err != nil || !slices.Equal(names, []string{"one", "text-embedding"})) || want != "" && (err == nil || err.Error() != want) {
+				t.Errorf("%T: %d bytes: %v, %v; want %q", p, length, names, err, want)
+			}
+		}
+		server.Close()
 	}
 }

@@ -186,9 +186,9 @@ func (o *responseOutput) object(status string) object {
 }
 
 // withKeys returns a list of objects in which each has all of the keys; those it lacked are null.
-func withKeys(list json.RawMessage, keys ...string) []object {
-	var objects []object
-	_ = json.Unmarshal(list, &objects) // everything else was refused
+func withKeys(list json.RawMessage, keys ...string) []map[string]json.RawMessage {
+	var objects []map[string]json.RawMessage // the text of a schema stays as it is
+	_ = json.Unmarshal(list, &objects)       // everything else was refused
 	for _, o := range objects {
 		for _, key := range keys {
 			if _, there := o[key]; !there {
@@ -196,7 +196,7 @@ func withKeys(list json.RawMessage, keys ...string) []object {
 			}
 		}
 	}
-	return append([]object{}, objects...)
+	return append([]map[string]json.RawMessage{}, objects...)
 }
 
 // shown returns the format with all keys that its type requires.

@@ -260,3 +260,13 @@ func TestResponsesHaveTheirRequiredKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestAResponseHasTheSchemasOfItsRequest: digit by digit.
+func TestAResponseHasTheSchemasOfItsRequest(t *testing.T) {
+	s := serve(t, model(says("{}")), clock)
+	const schema = `{"type":"object","properties":{"b":{"maximum":9007199254740993},"a":{"const":1.10}}}`
+	_, body, _ := s.post(t, "/v1/responses", `{"model":"helper","input":"hi","tools":[{"type":"function","name":"a","parameters":`+schema+`}],"text":{"format":{"type":"json_schema","name":"n","schema":`+schema+`}}}`)
+	if strings.Count(body, schema) != 2 {
+		t.Errorf("the response has other schemas: %s", body)
+	}
+}

@@ -3,8 +3,8 @@ package modelhttp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"unicode"
@@ -25,7 +25,10 @@ func (x *Exchange) Models(ctx context.Context) ([]string, error) {
 			ID string `json:"id"`
 		} `json:"data"`
 	}
-	if err := json.NewDecoder(io.LimitReader(raw.Body, maxModels)).Decode(&list); err != nil {
+	if err := json.NewDecoder(http.MaxBytesReader(nil, raw.Body, maxModels)).Decode(&list); err != nil {
+		if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			err = fmt.Errorf("it is longer than %d bytes", large.Limit)
+		}
 		return nil, fmt.Errorf("its list of models: %w", err)
 	}
 	var chat, other []string

@@ -75,13 +75,17 @@ func (g *Group) names(ctx context.Context) (names []string) {
 	return names
 }
 
+// has reports whether a tool has the name, as far as they are known.
+func (g *Group) has(ctx context.Context, name string) bool {
+	return slices.ContainsFunc(g.names(ctx), func(known string) bool { ok, _ := path.Match(known, name); return ok })
+}
+
 // Hidden implements agent.Hider.
 func (g *Group) Hidden(ctx context.Context, s *agent.State, name string) error {
 	if g.Limit != nil {
 		return g.unoffered(ctx, s, name)
 	}
-	matches := func(known string) bool { ok, _ := path.Match(known, name); return ok }
-	if s.Toolgroups[g.Name] || !slices.ContainsFunc(g.names(ctx), matches) {
+	if s.Toolgroups[g.Name] || !g.has(ctx, name) {
 		return nil
 	}
 	return fmt.Errorf("nothing ran: %.100s belongs to the toolgroup %q, which is not active: activate it with %s, then call the tool in your next message", name, g.Name, activateName)
@@ -114,7 +118,7 @@ func Tools(groups []*Group) agent.ToolList {
 		named = json.RawMessage(`{"type":"object","properties":{"toolgroup":{"type":"string","description":"the name of a tool or of a toolgroup"}},"required":["toolgroup"],"additionalProperties":false}`)
 		return agent.ToolList{
 			tool(discoverName, "Finds tools that you are not offered yet, by words in their names and descriptions. Without a query, lists the toolgroups and their tools. Toolgroups: "+strings.Join(names, ", "),
-				json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":"words, such as: create issue"}},"additionalProperties":false}`), set.discover),
+				json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","maxLength":1000,"description":"words, such as: create issue"}},"additionalProperties":false}`), set.discover),
 			tool(activateName, "Activates a tool that "+discoverName+" finds, or all tools of a toolgroup. You can call them from your next message on.", named, set.activate),
 			tool("meta_deactivate_tool", "Deactivates a tool or a toolgroup that you no longer need.", named, set.deactivate),
 		}
@@ -185,9 +189,25 @@ func (set groupSet) activate(ctx context.Context, inv *agent.Invocation) (agent.
 	return r, nil
 }
 
-func (set groupSet) deactivate(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
+// deactivate also deactivates the tools of a group that were activated one by one.
+func (set groupSet) deactivate(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
 	name, _ := inv.Values()["toolgroup"].(string)
-	return changed(name, false), nil
+	state, r := inv.SessionState(), changed(name, false)
+	for _, g := range set {
+		if g.Limit == nil {
+			continue
+		}
+		names := g.names(ctx)
+		if g.Name != name && state.Toolgroups[g.Name] && slices.Contains(names, name) {
+			return agent.Result{}, fmt.Errorf("%s belongs to the toolgroup %q, which is active: deactivate that", name, g.Name)
+		}
+		for _, tool := range names {
+			if g.Name == name && state.Toolgroups[tool] {
+				r.Toolgroups[tool] = false
+			}
+		}
+	}
+	return r, nil
 }
 
 // changed returns the result of a call that activates or deactivates a toolgroup, or a tool of a

@@ -66,6 +66,9 @@ func (l *Limit) Hides(ctx context.Context) bool {
 		tools, _ := g.Tools(ctx) // the run reports the error
 		for _, t := range tools {
 			spec := t.Spec()
+			if g.Hides != nil && g.Hides(spec) {
+				continue // the model is never offered it
+			}
 			specs = append(specs, spec)
 			if !g.named(spec.Name) {
 				count++
@@ -235,6 +238,11 @@ func (set groupSet) check(ctx context.Context, name string) error {
 	}
 	if slices.Contains(known, name) {
 		return nil
+	}
+	for _, g := range set {
+		if g.Limit == nil && g.has(ctx, name) {
+			return fmt.Errorf("%.100s belongs to the toolgroup %q, which is activated as a whole", name, g.Name)
+		}
 	}
 	return fmt.Errorf("there is no tool or toolgroup %.100q%s; %s finds tools", name, closest.Hint(name, known), discoverName)
 }

@@ -33,12 +33,15 @@ func (c *changing) Tools(context.Context) ([]agent.Tool, error) {
 
 func (c *changing) Instructions(context.Context) (string, error) { return c.instructions, nil }
 
-// limited returns an agent with a tool "read" and with groups that have a limit.
+// limited returns an agent with a tool "read", and with groups that have a limit, except for those
+// of an agent file, which are named "deploy" or have a prefix.
 func limited(l agent.Provider, most int, groups ...*activate.Group) *agent.Agent {
-	limit := &activate.Limit{Tools: most, Tokens: 1 << 20, Others: []agent.ToolSpec{{Name: "read"}}, Groups: groups}
+	limit := &activate.Limit{Tools: most, Tokens: 1 << 20, Others: []agent.ToolSpec{{Name: "read"}}}
 	var meta agent.ToolList
 	for _, g := range groups {
-		g.Limit = limit
+		if g.Name != "deploy" && g.Prefix == "" {
+			g.Limit, limit.Groups = limit, append(limit.Groups, g)
+		}
 	}
 	for _, t := range activate.Tools(groups) {
 		meta = append(meta, schema.Checked(t))
@@ -78,6 +81,39 @@ func TestTooManyToolsAreHiddenUntilTheModelActivatesThem(t *testing.T) {
 		if !strings.HasPrefix(got[i], want) {
 			t.Errorf("result %d is %q, want %q", i, got[i], want)
 		}
+	}
+}
+
+// TestResultsSayWhatIsActive: beside a toolgroup of the agent file, which is activated as a whole.
+func TestResultsSayWhatIsActive(t *testing.T) {
+	l := &turns{list: [][]string{
+		{`meta_activate_tool {"toolgroup":"ship"}`, `meta_activate_tool {"toolgroup":"mcp_late_x"}`, `meta_activate_tool {"toolgroup":"save"}`, `meta_activate_tool {"toolgroup":"mcp_far_01"}`},
+		{`meta_deactivate_tool {"toolgroup":"write"}`},
+		{`meta_activate_tool {"toolgroup":"write"}`},
+		{`meta_deactivate_tool {"toolgroup":"save"}`, `meta_deactivate_tool {"toolgroup":"mcp_far_01"}`, `meta_discover_tools {"query":"` + strings.Repeat("é", 1001) + `"}`},
+	}}
+	far := &changing{}
+	far.n.Store(3)
+	a := limited(l, 2, &activate.Group{Toolset: named("save", "drop"), Name: "write"}, &activate.Group{Toolset: far, Name: "far"},
+		&activate.Group{Toolset: named("ship"), Name: "deploy"}, &activate.Group{Toolset: &changing{}, Name: "late", Prefix: "mcp_late_"})
+	r := &runner.Runner{Agent: a}
+	if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	want := [][]string{{"read"}, {"mcp_far_01", "read", "save"}, {"mcp_far_01", "read"}, {"drop", "mcp_far_01", "read", "save"}, {"drop", "read", "save"}}
+	if d := cmp.Diff(want, l.seen); d != "" {
+		t.Error(d)
+	}
+	got := results(r.Session())
+	for i, want := range []string{`error: ship belongs to the toolgroup "deploy", which is activated as a whole`, `error: mcp_late_x belongs to the toolgroup "late", which is`,
+		"Toolgroup 'save' activated", "Toolgroup 'mcp_far_01' activated", "Toolgroup 'write' deactivated", "Toolgroup 'write' activated",
+		`error: save belongs to the toolgroup "write", which is active: deactivate that`, "Toolgroup 'mcp_far_01' deactivated", "error: "} {
+		if !strings.HasPrefix(got[i], want) {
+			t.Errorf("result %d is %q, want %q", i, got[i], want)
+		}
+	}
+	if last := got[len(got)-1]; !strings.Contains(last, "1,000") && !strings.Contains(last, "1000") {
+		t.Errorf("a query of 1,001 characters: %s", last)
 	}
 }
 
@@ -121,6 +157,22 @@ type systemOf struct {
 func (s systemOf) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
 	*s.system = req.System
 	return s.Provider.Generate(ctx, req, delta)
+}
+
+// TestDeniedToolsAreNotTooMany: what the model is not offered anyway hides no other tool.
+func TestDeniedToolsAreNotTooMany(t *testing.T) {
+	far := &changing{}
+	far.n.Store(9)
+	for _, test := range []struct {
+		denied string
+		hidden int
+	}{{"mcp_far_0", 0}, {"mcp_far_00", 8}} {
+		limit := &activate.Limit{Tools: 5, Tokens: 1 << 20}
+		limit.Groups = []*activate.Group{{Toolset: far, Name: "far", Limit: limit, Hides: func(s agent.ToolSpec) bool { return strings.HasPrefix(s.Name, test.denied) }}}
+		if hides := limit.Hides(t.Context()); hides != (test.hidden > 0) || limit.Hidden() != test.hidden {
+			t.Errorf("9 tools, %s* denied: Hides() = %v, Hidden() = %d, want %d", test.denied, hides, limit.Hidden(), test.hidden)
+		}
+	}
 }
 
 func TestTheSizeOfToolsIsLimited(t *testing.T) {
