@@ -56,7 +56,7 @@ func newLeft(l agent.LeftCall, owner *background) *leftAgent {
 func (r *run) leave(ctx context.Context, inv *agent.Invocation, tool agent.Tool, l agent.LeftCall, b *background) *leftAgent {
 	a := newLeft(l, b)
 	t, home := r.tree, b
-	if t.holds && b.working() < maxLeft {
+	if t.holds {
 		a.held = make(chan struct{})
 	}
 	if a.detach = inv.Spec.Detach; a.detach {
@@ -203,11 +203,15 @@ func (r *run) callLeft(ctx context.Context, inv *agent.Invocation, tool agent.To
 		soon, decided = r.tree.leaves(inv)
 	}
 	b := &r.background
-	if !decided && b.working() >= maxLeft {
-		decided = true
-	}
+	reserved := !decided && b.reserve()
+	decided = decided || !reserved
 	soon = soon || r.tree.holds && !decided
 	a := r.leave(ctx, inv, tool, agent.LeftCall{Key: inv.Key, Handle: handleOf(inv), Call: inv.Call, Turn: inv.Turn, N: inv.N - 1}, b)
+	if !soon { // its caller waits for it
+		b.mu.Lock()
+		a.release()
+		b.mu.Unlock()
+	}
 	wait := ctx
 	if soon || !decided {
 		after := leaveAfter
@@ -235,6 +239,9 @@ func (r *run) callLeft(ctx context.Context, inv *agent.Invocation, tool agent.To
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if reserved {
+		b.reserved--
+	}
 	if a.ended && !soon {
 		b.forget(a.Key)
 		return a.result, a.err
@@ -346,10 +353,27 @@ func (b *background) add(a *leftAgent) {
 	b.agents = slices.Insert(b.agents, i, a)
 }
 
-// working returns how many agents work in the background.
-func (b *background) working() (n int) {
+// reserve reserves a place for an agent in the background, and reports whether there is one: the
+// calls of one answer start at the same time.
+func (b *background) reserve() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.count()+b.reserved >= maxLeft {
+		return false
+	}
+	b.reserved++
+	return true
+}
+
+// working returns how many agents work in the background.
+func (b *background) working() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.count()
+}
+
+// count is working. b.mu is held.
+func (b *background) count() (n int) {
 	for _, a := range b.agents {
 		if a.left && !a.ended {
 			n++
