@@ -277,6 +277,7 @@ func (s *Session) apply(e Event) error {
 	case EventContext:
 		s.Context = e.Context
 	case EventEnd:
+		s.takeStoppedBack()
 		s.Running, s.Ended, s.Left = false, e.Status, e.Left
 	}
 	return nil
@@ -303,7 +304,7 @@ func (s *Session) applyMessage(e Event) error {
 	s.Loop = Loop{}
 	s.told(e.Key)
 	s.Left = append(slices.Clip(s.Left), e.Left...)
-	if m.Role == RoleUser && e.Begins() {
+	if m.Role == RoleUser && (e.Begins() || s.saidStopped()) {
 		s.addStopped()
 	}
 	s.add(*m)
@@ -329,23 +330,15 @@ func (s *Session) applyResume(e Event) error {
 	if len(s.Messages) == 0 || !s.Unfinished() && !e.Summary {
 		return ErrNothingOpen
 	}
-	if e.Summary { // which covers the stopped answer too
-		s.addStopped()
+	s.takeStoppedBack()
+	if e.Summary && s.Stopped != nil { // the summary covers the stopped answer too
+		s.add(*s.Stopped)
 	}
 	if s.Ended != "" { // it counts from the beginning
 		s.RunTurns, s.Finish, s.Closing, s.Loop = 0, FinishStop, "", Loop{}
 	}
 	s.begin(e)
 	return nil
-}
-
-// addStopped moves Stopped to the conversation, because the model will not be asked for that answer
-// again.
-func (s *Session) addStopped() {
-	if s.Stopped != nil && len(s.Messages) > 0 && s.last().Role != RoleAssistant {
-		s.add(*s.Stopped)
-	}
-	s.Stopped = nil
 }
 
 func (s *Session) add(m Message) {
@@ -500,21 +493,6 @@ func (s *Session) Possible(e *Event) error {
 	}
 	if e.Usage != nil && !e.Usage.Possible() {
 		return fmt.Errorf("the usage in the event %s is not possible: %+v", e.Kind, *e.Usage)
-	}
-	return nil
-}
-
-func (s *Session) applyFailure(e Event) error {
-	if m := e.Message; m != nil && (m.Role != RoleAssistant || len(m.Calls)+len(m.Results) > 0) {
-		return errors.New("with a message that is not the beginning of an answer")
-	}
-	if e.Summary {
-		s.NoSummary = true
-		return nil
-	}
-	s.Failure = &Failure{e.Status, e.Error, e.TooLong}
-	if e.Message != nil {
-		s.Stopped = e.Message
 	}
 	return nil
 }

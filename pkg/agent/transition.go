@@ -144,17 +144,6 @@ func (s *Session) Failed(step Step, err error) Event {
 	return e
 }
 
-// stoppedHere ends a stopped answer, so that the model does not take it for a complete one.
-const stoppedHere = "\n\n[This answer was stopped here.]"
-
-// partial returns the message of a stopped answer, or nil if its text is blank.
-func partial(text string) *Message {
-	if text = strings.ToValidUTF8(text, ""); strings.TrimSpace(text) == "" {
-		return nil
-	}
-	return &Message{Role: RoleAssistant, Parts: []Part{Text(text), Text(stoppedHere)}}
-}
-
 // Judged records what Accept said at a StepAccept: the text that counts as the
 // answer, or what is wrong with it, which the model reads. The last of
 // Limits.Answers ends the run.

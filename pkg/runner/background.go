@@ -18,7 +18,8 @@ type background struct {
 	arrived chan struct{} // closed when there is a notice; nil while nothing waits for that
 	states  map[any]any
 
-	agents []*leftAgent // in the order of their calls, until the model has their answers
+	agents   []*leftAgent // in the order of their calls, until the model has their answers
+	reserved int          // how many places are reserved for calls that may leave their agents
 }
 
 // open returns the context of what runs in the background. b.mu is held.

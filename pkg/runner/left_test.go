@@ -231,3 +231,41 @@ func (s summing) Generate(ctx context.Context, req *agent.Request, delta func(ag
 	}
 	return s.Provider.Generate(ctx, req, delta)
 }
+
+// TestTheAgentsInTheBackgroundAreLimited also if the calls of one answer start at the same time: the
+// others wait for the answer.
+func TestTheAgentsInTheBackgroundAreLimited(t *testing.T) {
+	const most, more = 32, 40
+	for _, held := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			slow := &agent.Agent{Slug: "slow", Provider: thinker(func(string) (*agent.Response, time.Duration) { return text("slow's answer"), time.Minute })}
+			handles, answers, turn := 0, 0, 0
+			main := &agent.Agent{Slug: "main", MaxParallelTools: more,
+				Toolsets: []agent.Toolset{append(agent.ToolList{&backgroundAgent{agent.Subagent{Name: "expert_slow", Agent: slow}}}, background.Tools()...)},
+				Provider: withDeltas(func(_ context.Context, req *agent.Request, _ func(agent.Delta)) (*agent.Response, error) {
+					if turn++; turn > 1 {
+						for _, r := range req.Messages[2].Results {
+							if r.Handle != "" {
+								handles++
+							} else {
+								answers++
+							}
+						}
+						return nil, errors.New("enough")
+					}
+					var list []agent.ToolCall
+					for i := range more {
+						list = append(list, call(fmt.Sprint(i), "expert_slow", `{"prompt":"x"}`))
+					}
+					return calls(list...), nil
+				})}
+			r := &runner.Runner{Agent: main, Held: held}
+			if _, err := r.Run(t.Context(), agent.UserText("go")); err == nil {
+				t.Fatal("the run did not fail")
+			}
+			if handles != most || answers != more-most {
+				t.Errorf("held %v: %d handles and %d answers, want %d and %d", held, handles, answers, most, more-most)
+			}
+		})
+	}
+}

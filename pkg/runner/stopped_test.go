@@ -177,6 +177,65 @@ func TestACompactionHasTheStoppedAnswer(t *testing.T) {
 	}
 }
 
+// A person has the conversation of a stopped run shortened. If that does not happen, the run can be
+// resumed as before, and is not taken for one that was answered with the stopped part.
+func TestAStoppedRunThatWasNotShortenedIsResumed(t *testing.T) {
+	long := strings.Repeat("long ", 1000)
+	for name, c := range map[string]struct {
+		opening []agent.Message
+		killed  bool // while the summary is made
+	}{
+		"nothing to take away": {},
+		"no summary":           {opening: []agent.Message{agent.UserText(long), {Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text(long)}}}},
+		"killed":               {opening: []agent.Message{agent.UserText(long), {Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text(long)}}}, killed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &stoppable{pieces: []agent.Delta{{Kind: agent.DeltaText, Text: "half"}}, sent: make(chan struct{})}
+			ctx, stop := context.WithCancel(t.Context())
+			go func() { <-m.sent; stop() }()
+			j, tried := &journal{}, false
+			a := newAgent(withDeltas(func(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+				if req.Summary {
+					if text := strings.Join(said(req.Messages), "\n"); !strings.Contains(text, long) {
+						t.Errorf("the model was asked to sum up %q", text)
+					}
+					tried = true
+					return nil, errors.New("no summary")
+				}
+				return m.Generate(ctx, req, delta)
+			}))
+			a.Opening = c.opening
+			if _, err := (&runner.Runner{Agent: a, Journal: j}).Run(ctx, agent.UserText("first")); err == nil {
+				t.Fatal("the run was not stopped")
+			}
+			before := len(j.events)
+			r := load(t, j.events)
+			r.Agent, r.Journal = a, j
+			if _, err := r.Compact(t.Context()); tried != (err != nil) || tried != (c.opening != nil) {
+				t.Fatalf("Compact = %v, a summary was tried: %v", err, tried)
+			}
+			events := j.events
+			if c.killed {
+				events = events[:before+1]
+			}
+			again, more := load(t, events), &journal{}
+			if !c.killed {
+				if diff := cmp.Diff(r.From.Session.State, again.From.Session.State); diff != "" {
+					t.Errorf("replayed, the session is another (-live +replayed):\n%s", diff)
+				}
+			}
+			again.Agent, again.Journal = a, more
+			out, err := again.Resume(t.Context())
+			if err != nil || out.Answer != "whole" {
+				t.Fatalf("Resume = %+v, %v, want the whole answer", out, err)
+			}
+			if last := said(m.requests[len(m.requests)-1].Messages); last[len(last)-1] != "user: first" {
+				t.Errorf("the model was asked %q", last)
+			}
+		})
+	}
+}
+
 func TestTheStoppedAnswerOfAnAgentStaysInItsSession(t *testing.T) {
 	m := &stoppable{pieces: []agent.Delta{{Kind: agent.DeltaText, Text: "half"}}, sent: make(chan struct{})}
 	expert := newAgent(m)
@@ -215,4 +274,10 @@ func TestAFailureHasNoMessageThatAModelDidNotBegin(t *testing.T) {
 			t.Errorf("a failure with a message %s was applied", name)
 		}
 	}
+}
+
+type withDeltas func(context.Context, *agent.Request, func(agent.Delta)) (*agent.Response, error)
+
+func (f withDeltas) Generate(ctx context.Context, req *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	return f(ctx, req, delta)
 }

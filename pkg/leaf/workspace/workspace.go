@@ -145,6 +145,10 @@ func (w *Work) makeFolder() error {
 	return os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o644)
 }
 
+// tidyTime is how long a call that has failed waits until what was made for it can be removed:
+// another call may hold the lock for as long as it downloads files.
+const tidyTime = 5 * time.Second
+
 // make writes the note, makes the folder, and says in the note that it is ready.
 func (w *Work) make(ctx context.Context) (err error) {
 	if w.Kind == Copy {
@@ -157,8 +161,11 @@ func (w *Work) make(ctx context.Context) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = w.discard(context.WithoutCancel(ctx)) // else List finds it
-			_ = os.Remove(w.note())
+			ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
+			defer stop()
+			if w.discard(ctx) == nil { // else List finds it
+				_ = os.Remove(w.note())
+			}
 		}
 	}()
 	if w.Kind == Copy {

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
 )
 
 // newRepo makes a repository with one commit of files.
@@ -162,6 +165,42 @@ func TestWorktreesAreMadeAndRemovedAtOnce(t *testing.T) {
 	if left := git(t, p, p.Dir, "branch", "--list", "agents/*"); left != "" {
 		t.Errorf("left are %s", left)
 	}
+}
+
+// A call that is canceled does not wait for as long as another one makes its worktree. What it could
+// not remove is found by the next call.
+func TestACancelDoesNotWaitForTheLock(t *testing.T) {
+	p := newRepo(t, map[string]string{"x": "1"})
+	w := &Work{Name: "S-1-1", top: p.Dir}
+	git(t, p, p.Dir, "branch", w.Branch()) // of a worktree that was half made
+	release, err := filelock.Acquire(t.Context(), filepath.Join(p.Dir, ".git", "agents-worktrees.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := Open(ctx, p, Options{Key: "S.1.1"})
+		failed <- err
+	}()
+	for { // until it waits for the lock
+		if _, err := os.Stat(w.note()); err == nil || len(failed) > 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	select {
+	case err := <-failed:
+		if err == nil {
+			t.Fatal("a worktree was made without the lock")
+		}
+	case <-time.After(10 * tidyTime):
+		t.Error("the canceled call waits for the lock")
+	}
+	release()
+	open(t, p, "S.1.1")
 }
 
 // TestNothingIsLostByRemove hides work in every way that git status does not show.

@@ -70,7 +70,7 @@ func (x *exporter) turn(t *Turn) {
 			x.user.Tools = append(x.user.Tools, encoded(exportedTool(spec)))
 		}
 	}
-	for i, p := range t.Prompts {
+	for i, p := range t.told() {
 		if p.Role == agent.RoleAssistant && (x.begun || len(x.turns) > 0) { // an answer that was stopped
 			x.addUser()
 			x.answer(&agent.Event{Message: &p})

@@ -76,7 +76,7 @@ func (o *openAI) turn(t *Turn) {
 			o.specs = t.Setup.Specs
 		}
 	}
-	for _, p := range t.Prompts {
+	for _, p := range t.told() {
 		o.add(openAIMessage{Role: string(p.Role), Content: openAIContent(p.Parts)})
 	}
 	if t.Answer == nil || t.Answer.Message == nil {

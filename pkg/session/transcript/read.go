@@ -166,7 +166,7 @@ func OfState(s agent.State) iter.Seq2[agent.Event, error] {
 				return
 			}
 		}
-		if s.Stopped != nil && !emit(agent.Event{Kind: agent.EventFailure, Message: s.Stopped}) {
+		if said := len(s.Messages) > 0 && s.Messages[len(s.Messages)-1].Role == agent.RoleAssistant; s.Stopped != nil && !said && !emit(agent.Event{Kind: agent.EventFailure, Message: s.Stopped}) {
 			return
 		}
 		for n, c := range s.Calls {

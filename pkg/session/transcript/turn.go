@@ -20,6 +20,7 @@ type Turn struct {
 	// Prompts are the messages before the answer: those of the user, and messages of the model with
 	// which the conversation began or that are the beginning of a stopped answer.
 	Prompts []agent.Message `json:"prompts,omitempty"`
+	stopped []int           // those of Prompts that are parts of answers
 	// Setup is what the model was asked with, if that changed in this turn, and
 	// Compaction what replaced the conversation before, if it was shortened.
 	Setup      *agent.Event `json:"setup,omitempty"`
@@ -109,7 +110,7 @@ func groups(events iter.Seq2[agent.Event, error]) iter.Seq2[*group, error] {
 			}
 			root = cmp.Or(root, e.Session)
 			if e.Session == root {
-				if answered && leads(e.Kind) {
+				if answered && leads(&e) {
 					if !yield(&group{root, kept}, nil) {
 						return
 					}
@@ -192,8 +193,10 @@ func (b *background) moves(g *group, e *agent.Event) bool {
 }
 
 // leads reports whether an event belongs to the answer after it.
-func leads(k agent.EventKind) bool {
-	switch k {
+func leads(e *agent.Event) bool {
+	switch e.Kind {
+	case agent.EventFailure: // of the request for the next answer
+		return e.Message != nil
 	case agent.EventMessage, agent.EventSetup, agent.EventCompaction, agent.EventAnswer:
 		return true
 	}
@@ -235,20 +238,39 @@ func (s *nestedSession) add(e *agent.Event, calls map[string]*Call) {
 		s.Model = e.Model
 	}
 	last := len(s.Turns) - 1
-	if last < 0 || s.Turns[last].Answer != nil && leads(e.Kind) {
+	if last < 0 || s.Turns[last].Answer != nil && leads(e) {
 		s.Turns = append(s.Turns, &Turn{})
 		last++
 	}
 	s.Turns[last].add(e, &s.n, calls)
 }
 
+// told returns the Prompts that are part of the conversation: if the model was asked again, the
+// part of its stopped answer is not.
+func (t *Turn) told() (list []agent.Message) {
+	for i, p := range t.Prompts {
+		again := t.Answer != nil
+		if i+1 < len(t.Prompts) {
+			again = t.Prompts[i+1].Role == agent.RoleAssistant
+		}
+		if !again || !slices.Contains(t.stopped, i) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 // add applies an event of the turn's own session.
 func (t *Turn) add(e *agent.Event, n *int, calls map[string]*Call) {
 	switch e.Kind {
 	case agent.EventMessage, agent.EventFailure:
-		if e.Message != nil {
-			t.Prompts = append(t.Prompts, *e.Message)
+		if e.Message == nil {
+			break
 		}
+		if e.Kind == agent.EventFailure {
+			t.stopped = append(t.stopped, len(t.Prompts))
+		}
+		t.Prompts = append(t.Prompts, *e.Message)
 	case agent.EventSetup:
 		t.Setup = e
 	case agent.EventCompaction:
