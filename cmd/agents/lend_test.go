@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/source/exectool/runnertest"
 )
 
 // A lentServer is a model server that lets each agent but leaf call the one below it, and counts
@@ -72,6 +73,10 @@ func TestAnAgentWithoutKeyOrNetworkBorrowsTheModel(t *testing.T) {
 		want  string // of leaf
 	}{
 		{"in a process", "", func(_ *testing.T, dir string) string { return runner(dir, ownProcess) }, "I have no key and no network."},
+		{"over ssh", "", func(t *testing.T, dir string) string {
+			there := []string{"env", "-i", "PATH=" + dir + ":/usr/bin:/bin", "HOME=" + t.TempDir(), "GORACE=" + os.Getenv("GORACE")}
+			return runner(dir, append(runnertest.SSH(t), there...))
+		}, "I have no key and no network."},
 		{"in a container", "", func(t *testing.T, dir string) string {
 			c := newContainers(t, dir)
 			if c == nil {
