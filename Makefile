@@ -36,7 +36,7 @@ RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 FUZZTIME ?= 10s
 PROMPT ?= What is in the folder examples/quickstart?
 
-.PHONY: build fleet fleet-worker test test-lean test-mcp test-agents test-otlp test-fleet lint fuzz budget bench bench-once bench-peers suites demo images demo-containers site recording dist reproducible check-packages check-release ci clean
+.PHONY: build fleet fleet-worker test test-lean test-mcp test-agents test-otlp test-fleet lint fuzz budget bench bench-once bench-peers bench-everyday suites demo images demo-containers site recording dist reproducible check-packages check-release ci clean
 
 # The file fresh from the linker starts a quarter slower than its copy.
 build:
@@ -112,6 +112,11 @@ bench-once: build
 bench-peers: build
 	pkg/internal/realmcp/install realagents
 	AGENTS_TEST_AGENTS=$(CURDIR)/build/agents go test -count=1 -v -timeout=1h -run='^TestPeers$$' ./pkg/internal/once -update
+
+# The seconds in docs/everyday.md.
+bench-everyday: build
+	pkg/internal/realmcp/install realagents
+	AGENTS_TEST_AGENTS=$(CURDIR)/build/agents go test -count=1 -v -timeout=1h -run='^TestEveryday$$' ./pkg/internal/once -update
 
 # The figures of docs/suites.md; the variables of pkg/internal/suites name copies of the suites.
 suites: build

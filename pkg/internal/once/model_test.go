@@ -151,7 +151,7 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	}
 	w.note(work, next == nil, told, len(body))
 	out.Header().Set("Content-Type", "text/event-stream")
-	answer(out, r.URL.Path, fmt.Sprintf("c%d", len(calls)+1), name, args)
+	answer(out, r.URL.Path, fmt.Sprintf("c%d", len(calls)+1), name, args, "All is done.")
 	if f, ok := out.(http.Flusher); ok {
 		f.Flush()
 	}
@@ -161,9 +161,8 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 }
 
 // answer writes a call, or a text if there is no name, in the protocol of the path.
-func answer(out io.Writer, path, id, name, args string) {
+func answer(out io.Writer, path, id, name, args, text string) {
 	quoted, _ := json.Marshal(args) // strings always encode
-	const text = "All is done."
 	switch {
 	case strings.HasSuffix(path, "/responses"):
 		item := fmt.Sprintf(`{"type":"message","id":"m","role":"assistant","content":[{"type":"output_text","text":%q}]}`, text)

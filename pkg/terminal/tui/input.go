@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/terminal/input"
 )
 
 // key does what a key means: for the screen that is open, else for the input.
@@ -173,4 +175,83 @@ func (m *model) recalled(by int) bool {
 		m.input.SetValue(m.history.At(i))
 	}
 	return true
+}
+
+// send sends what the person typed: as the answer to a question, as a message for the run
+// in progress, or as the prompt of a new run.
+func (m *model) send() tea.Cmd {
+	t, text := m.talk(), m.input.Value()
+	if n := m.asks(); n != nil {
+		if text != "" && m.begun != n.Question.Question {
+			m.begun, m.message = n.Question.Question, m.o.Keys.hint("send", "again answers the question, which came while you typed")
+			return nil
+		}
+		if err := t.answer(n.Question, text); err != nil {
+			m.message = err.Error()
+			return nil
+		}
+		m.input.Reset()
+		m.print.add(m.answered(text)...)
+		return nil
+	}
+	if rest, ok := strings.CutSuffix(text, `\`); ok {
+		m.input.SetValue(rest + "\n")
+		return nil
+	}
+	if strings.TrimSpace(text) == "" {
+		if t.reason != "" && !t.busy() && t.session != "" {
+			return m.begin(t, agent.Start{Session: t.session})
+		}
+		return nil
+	}
+	name, args, slash := input.Slash(text)
+	line, shell := strings.CutPrefix(text, "!")
+	switch {
+	case t.loading && (slash || shell || t.session == "" || t.waiting != nil):
+		m.message, m.entered = "the session is being read", true
+		return nil
+	case slash || shell:
+		if shell && m.job != nil {
+			m.message = "a command is running"
+			return nil
+		}
+		m.remember(text)
+		m.input.Reset()
+		m.print.add(append([]string{""}, m.answered(text)...)...)
+		if shell {
+			return m.shell(line)
+		}
+		return m.command(name, args)
+	case t.waiting != nil:
+		m.message, m.entered = "the server is starting", true
+		return nil
+	case m.job != nil:
+		m.message = "a command is running; its output goes along with the next message"
+		return nil
+	}
+	message, err := input.Message(text, t.outputs)
+	if err != nil {
+		m.message = err.Error()
+		return nil
+	}
+	t.outputs = nil
+	m.remember(text)
+	m.input.Reset()
+	if t.busy() {
+		t.sent = append(t.sent, message)
+		if err := t.run.held.Direct(agent.Directive{Message: &message}); err != nil {
+			m.message = err.Error()
+		}
+		return nil
+	}
+	return m.begin(t, m.prompt(t, message))
+}
+
+// sendEntered is called when something has happened that send may wait for.
+func (m *model) sendEntered(cmd tea.Cmd) tea.Cmd {
+	if !m.entered {
+		return cmd
+	}
+	m.entered, m.message = false, ""
+	return tea.Batch(cmd, m.send())
 }

@@ -39,6 +39,7 @@ type model struct {
 	closing  bool // a closedMsg is about to come
 
 	input   textarea.Model
+	entered bool   // what is typed is sent once the session has been read or the server has started
 	begun   string // the id of the question that was shown when what is typed was begun
 	history *input.History
 	recall  int          // of history; its length is the draft
@@ -170,7 +171,7 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		m.input.SetWidth(m.width)
 		m.input.MaxHeight = max(1, m.liveRows()-3)
 	case connectedMsg:
-		return m.connected(msg)
+		return m.sendEntered(m.connected(msg))
 	case arrivedMsg:
 		return m.arrived(msg)
 	case printedMsg:
@@ -199,8 +200,10 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		}
 	case recentMsg:
 		m.openRecent(msg)
+		return m.sendEntered(nil)
 	case openMsg:
-		return m.open(msg)
+		m.entered = m.entered && msg.err == nil
+		return m.sendEntered(m.open(msg))
 	case itemsMsg:
 		msg.list.fill(msg.items)
 		if msg.err != nil {
@@ -219,8 +222,10 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case tea.ResumeMsg:
 		m.printed = !m.printed
 	case tea.KeyPressMsg:
+		m.entered = false
 		return m.key(msg)
 	case tea.PasteMsg:
+		m.entered = false
 		return m.paste(msg)
 	default: // what the input sends to itself
 		var cmd tea.Cmd
@@ -399,79 +404,6 @@ func (m *model) arrived(msg arrivedMsg) tea.Cmd {
 	}
 	t.sent = nil
 	return nil
-}
-
-// send sends what the person typed: as the answer to a question, as a message for the run
-// in progress, or as the prompt of a new run.
-func (m *model) send() tea.Cmd {
-	t, text := m.talk(), m.input.Value()
-	if n := m.asks(); n != nil {
-		if text != "" && m.begun != n.Question.Question {
-			m.begun, m.message = n.Question.Question, m.o.Keys.hint("send", "again answers the question, which came while you typed")
-			return nil
-		}
-		if err := t.answer(n.Question, text); err != nil {
-			m.message = err.Error()
-			return nil
-		}
-		m.input.Reset()
-		m.print.add(m.answered(text)...)
-		return nil
-	}
-	if rest, ok := strings.CutSuffix(text, `\`); ok {
-		m.input.SetValue(rest + "\n")
-		return nil
-	}
-	if strings.TrimSpace(text) == "" {
-		if t.reason != "" && !t.busy() && t.session != "" {
-			return m.begin(t, agent.Start{Session: t.session})
-		}
-		return nil
-	}
-	name, args, slash := input.Slash(text)
-	line, shell := strings.CutPrefix(text, "!")
-	switch {
-	case t.loading && (slash || shell || t.session == ""):
-		m.message = "the session is being read"
-		return nil
-	case slash || shell:
-		if shell && m.job != nil {
-			m.message = "a command is running"
-			return nil
-		}
-		m.remember(text)
-		m.input.Reset()
-		m.print.add(append([]string{""}, m.answered(text)...)...)
-		if shell {
-			return m.shell(line)
-		}
-		return m.command(name, args)
-	case t.waiting != nil && t.loading:
-		m.message = "the session is being read"
-		return nil
-	case t.waiting != nil:
-		m.message = "the server is starting"
-		return nil
-	case m.job != nil:
-		m.message = "a command is running; its output goes along with the next message"
-		return nil
-	}
-	message, err := input.Message(text, t.outputs)
-	if err != nil {
-		m.message = err.Error()
-		return nil
-	}
-	t.outputs = nil
-	m.remember(text)
-	m.input.Reset()
-	if t.busy() {
-		t.sent = append(t.sent, message)
-		if err := t.run.held.Direct(agent.Directive{Message: &message}); err != nil {
-			m.message = err.Error()
-		}
-		return nil
-	}
-	return m.begin(t, m.prompt(t, message))
 }
 
 // asks returns the node whose question the input answers, nil if there is none: the one that

@@ -3,6 +3,7 @@ package tui
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -908,6 +909,36 @@ func TestEveryRunningAgentHasARow(t *testing.T) {
 			x.press(tea.KeyPressMsg{Code: 't', Mod: tea.ModCtrl})
 			if shown := strings.Count(x.screenText(), "• helper") + strings.Count(x.screenText(), "✓ helper"); shown < n+3 && !strings.Contains(x.screenText(), "more in the tree") {
 				t.Errorf("%dx%d: the tree shows %d of %d agents and does not say so:\n%s", size.Width, size.Height, shown, n+3, x.screenText())
+			}
+		}
+	}
+}
+
+// TestEnterWhileTheSessionIsRead: what is typed is sent once the session has been read, unless the
+// person goes on typing or the session cannot be read.
+func TestEnterWhileTheSessionIsRead(t *testing.T) {
+	history := treeOf([]agent.Event{{Kind: agent.EventSession, Session: "s", Agent: "lead"}})
+	for _, typed := range []string{"hello", "two words", "/help", "!true"} {
+		for _, test := range []struct {
+			name   string
+			events []tea.Msg
+			sent   bool
+		}{
+			{"read", []tea.Msg{openMsg{session: session{ID: "s", Agent: "lead"}, tree: history}}, true},
+			{"typed on", []tea.Msg{tea.KeyPressMsg{Code: 'x', Text: "x"}, openMsg{session: session{ID: "s", Agent: "lead"}, tree: history}}, false},
+			{"pasted on", []tea.Msg{tea.PasteMsg{Content: "x"}, openMsg{session: session{ID: "s", Agent: "lead"}, tree: history}}, false},
+			{"not read", []tea.Msg{openMsg{err: errors.New("it is damaged")}}, false},
+		} {
+			m := newTest(t, nil)
+			m.talks[0].loading = true
+			m.typeText(typed)
+			m.press(tea.KeyPressMsg{Code: tea.KeyEnter})
+			if m.input.Value() != typed || m.message != "the session is being read" {
+				t.Fatalf("%s, %s: the input is %q after Enter, and the message %q", typed, test.name, m.input.Value(), m.message)
+			}
+			m.send(test.events...)
+			if sent := m.input.Value() == ""; sent != test.sent {
+				t.Errorf("%s, %s: sent is %t, want %t; the input is %q", typed, test.name, sent, test.sent, m.input.Value())
 			}
 		}
 	}
