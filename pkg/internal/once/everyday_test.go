@@ -21,33 +21,39 @@ import (
 	"time"
 )
 
-// everyday are the tasks of docs/everyday.md for which agents and codex both have a command.
+const none = "-" // no command
+
+// everyday are the tasks of docs/everyday.md for which agents and another program have a command.
 var everyday = []struct {
 	name  string
-	lines [2]string // of agents and codex; with "<FILE", that is their standard input
-	ready [2]string // for a conversation: what the screen shows when a question can be typed
-	shows [2]string // what the screen shows at the end of a command for a terminal
+	lines [3]string // of agents, codex and crush; with "<FILE", that is their standard input
+	ready [3]string // for a conversation: what the screen shows when a question can be typed
+	shows [3]string // what the screen shows at the end of a command for a terminal
 }{
-	{name: "ask one question", lines: [2]string{"run hello", "exec hello"}},
-	{name: "ask about a file, through a pipe", lines: [2]string{"run hello <text", "exec hello <text"}},
-	{name: "attach a picture", lines: [2]string{"run -m picture.png hello", "exec hello -i picture.png"}},
-	{name: "an answer in JSON that satisfies a schema", lines: [2]string{"run --output-schema schema.json anynumber", "exec --output-schema schema.json anynumber"}},
-	{name: "everything that happens, as lines of JSON", lines: [2]string{"run --output jsonl hello", "exec --json hello"}},
-	{name: "continue the last conversation", lines: [2]string{"run --continue hello", "exec resume --last hello"}},
-	{name: "use another model once", lines: [2]string{"run --model other hello", "exec -m other hello"}},
-	{name: "no questions, in a sandbox", lines: [2]string{"run --yes hello", "exec -s workspace-write hello"}},
-	{name: "store a key", lines: [2]string{"keys set openai <key", "login --with-api-key <key"}},
-	{name: "talk", lines: [2]string{"", ""}, ready: typing},
-	{name: "continue the last talk", lines: [2]string{"cli --continue", "resume --last"}, ready: typing},
-	{name: "list conversations", lines: [2]string{"session list", "resume"}, shows: [2]string{"", "question "}},
+	{name: "ask one question", lines: [3]string{"run hello", "exec hello", "run hello"}},
+	{name: "ask about a file, through a pipe", lines: [3]string{"run hello <text", "exec hello <text", "run hello <text"}},
+	{name: "attach a picture", lines: [3]string{"run -m picture.png hello", "exec hello -i picture.png", none}},
+	{name: "an answer in JSON that satisfies a schema", lines: [3]string{"run --output-schema schema.json anynumber", "exec --output-schema schema.json anynumber", none}},
+	{name: "everything that happens, as lines of JSON", lines: [3]string{"run --output jsonl hello", "exec --json hello", none}},
+	{name: "continue the last conversation", lines: [3]string{"run --continue hello", "exec resume --last hello", "run -C hello"}},
+	{name: "use another model once", lines: [3]string{"run --model other hello", "exec -m other hello", "run -m lent/other hello"}},
+	{name: "no questions, in a sandbox", lines: [3]string{"run --yes hello", "exec -s workspace-write hello", none}},
+	{name: "store a key", lines: [3]string{"keys set openai <key", "login --with-api-key <key", none}},
+	{name: "talk", lines: [3]string{"", "", ""}, ready: typing},
+	{name: "continue the last talk", lines: [3]string{"cli --continue", "resume --last", "-C"}, ready: typing},
+	{name: "list conversations", lines: [3]string{"session list", "resume", "session list"}, shows: [3]string{"", "question "}},
 }
 
 var (
-	typing   = [2]string{"? keys", "? for shortcuts"}
+	typing   = [3]string{"? keys", "? for shortcuts", "Ready"}
 	question = regexp.MustCompile(`question \d+`)
+	number   = regexp.MustCompile(`\d+\.\d+\.\d+`)
 )
 
-// TestEveryday writes how long the commands of docs/everyday.md take in agents and in codex. Each
+// asked are the questions about a folder in which a program begins, and the keys that answer them.
+var asked = map[string][]string{"Trust this folder?": {"Enter"}, "Would you like to initialize now?": {"Right", "Enter"}}
+
+// TestEveryday writes how long the commands of docs/everyday.md take in agents, codex and crush. Each
 // program has a home folder, and a repository of Git, in which each command has run before.
 func TestEveryday(t *testing.T) {
 	if !*update {
@@ -72,11 +78,15 @@ func TestEveryday(t *testing.T) {
 		answer(w, r.URL.Path, "c", "", "", text)
 	}))
 	defer server.Close()
-	took := make([][2][]time.Duration, len(everyday))
-	version := ""
-	for i, p := range programs[:2] {
+	took := make([][3][]time.Duration, len(everyday))
+	var heads []string
+	for i, name := range []string{"agents", "codex", "crush"} {
+		p := programs[slices.IndexFunc(programs, func(p program) bool { return p.name == name })]
 		path := p.path(t)
-		version = p.version(path)
+		heads = append(heads, name)
+		if i > 0 {
+			heads[i] += " " + number.FindString(p.version(path))
+		}
 		dir := t.TempDir()
 		home := filepath.Join(dir, "home")
 		t.Cleanup(func() { endBelow(dir) }) // codex leaves a server behind
@@ -97,6 +107,7 @@ func TestEveryday(t *testing.T) {
 			}
 		}
 		c := console{dir: filepath.Join(dir, "work"), path: path, env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TERM=xterm-256color", "OPENAI_API_KEY=none", "AGENTS_KEYRING=off"}}
+		c.env = append(c.env, p.env...)
 		lines := [][]string{{"git", "init", "-q"}}
 		if i == 0 {
 			lines = append(lines, []string{path, "trust", "--yes"})
@@ -112,6 +123,8 @@ func TestEveryday(t *testing.T) {
 			for n, task := range everyday {
 				var d time.Duration
 				switch {
+				case task.lines[i] == none:
+					continue
 				case task.ready[i] != "":
 					typed := fmt.Sprintf("question %d", round*len(everyday)+n)
 					d = c.screen(t, task.lines[i], task.ready[i], typed, "The answer to "+typed)
@@ -128,10 +141,19 @@ func TestEveryday(t *testing.T) {
 	}
 	var rows strings.Builder
 	for n, task := range everyday {
-		fmt.Fprintf(&rows, "| %s | %.2f s | %.2f s |\n", task.name, median(took[n][0]), median(took[n][1]))
+		fmt.Fprintf(&rows, "| %s |", task.name)
+		for _, list := range took[n] {
+			if list == nil {
+				rows.WriteString(" – |")
+				continue
+			}
+			slices.Sort(list)
+			fmt.Fprintf(&rows, " %.2f s |", list[len(list)/2].Seconds())
+		}
+		rows.WriteString("\n")
 	}
-	text := fmt.Sprintf("%s/%s, %d processors; medians of %d runs.\n\n| task | agents | %s |\n|---|---|---|\n%s",
-		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), rounds, version, &rows)
+	text := fmt.Sprintf("%s/%s, %d processors; medians of %d runs.\n\n| task | %s |\n|---|---|---|---|\n%s",
+		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), rounds, strings.Join(heads, " | "), &rows)
 	if err := replaceFigures("../../../docs/everyday.md", "bench-everyday", text); err != nil {
 		t.Error(err)
 	}
@@ -149,11 +171,6 @@ func endBelow(dir string) {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 		}
 	}
-}
-
-func median(list []time.Duration) float64 {
-	slices.Sort(list)
-	return list[len(list)/2].Seconds()
 }
 
 // A console starts a program in a folder.
@@ -207,9 +224,11 @@ func (c console) screen(t *testing.T, line, ready, typed, want string) time.Dura
 			if strings.Contains(screen, text) {
 				return
 			}
-			if strings.Contains(screen, "Trust this folder?") { // in the round that does not count
-				tmux("send-keys", "Enter")
-				time.Sleep(time.Second)
+			for question, keys := range asked { // in the round that does not count
+				if strings.Contains(screen, question) {
+					tmux(append([]string{"send-keys"}, keys...)...)
+					time.Sleep(time.Second)
+				}
 			}
 			if time.Now().After(end) {
 				t.Fatalf("%s %s: the screen has no %q:\n%s", c.path, line, text, screen)

@@ -67,6 +67,15 @@ enabled = false
 		resumed: "gemini --resume latest -p continue",
 		config:  ".gemini/settings.json", text: `{"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": false}, "general": {"enableAutoUpdate": false}, "telemetry": {"enabled": false}}`,
 		env: []string{"GOOGLE_GEMINI_BASE_URL=SERVER", "GEMINI_TELEMETRY_ENABLED=false", "GEMINI_CLI_NO_RELAUNCH=true"}},
+	{name: "crush", file: "../bin/crush", shell: "bash", key: "command",
+		start:   []string{"run", "--quiet", "go"},
+		resume:  []string{"run", "--quiet", "--continue", "continue"},
+		resumed: "crush run --continue continue",
+		config:  ".config/crush/crush.json", text: `{"options": {"disable_metrics": true, "disable_provider_auto_update": true, "disable_default_providers": true},
+  "providers": {"lent": {"type": "openai-compat", "base_url": "SERVER/v1", "api_key": "none",
+    "models": [{"id": "m", "name": "m", "context_window": 128000, "default_max_tokens": 8192}, {"id": "other", "name": "other", "context_window": 128000, "default_max_tokens": 8192}]}},
+  "models": {"large": {"provider": "lent", "model": "m"}, "small": {"provider": "lent", "model": "m"}}}`,
+		env: []string{"CRUSH_DISABLE_METRICS=1", "CRUSH_DISABLE_PROVIDER_AUTO_UPDATE=1"}},
 }
 
 // path returns the program's executable, and skips the test where there is none.

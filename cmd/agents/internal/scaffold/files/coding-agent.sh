@@ -103,7 +103,7 @@ END
 	}
 	;;
 crush)
-	title=Crush command=crush package='npm install -g @charmland/crush' tested='0.60.*'
+	title=Crush command=crush package='npm install -g @charmland/crush' tested='0.90.*'
 	start() {
 		export CRUSH_DISABLE_METRICS=1 DO_NOT_TRACK=1 CRUSH_DISABLE_PROVIDER_AUTO_UPDATE=1
 		mkdir -p "$home/.config/crush" && cat >"$home/.config/crush/crush.json" <<END || return
