@@ -256,6 +256,28 @@ func TestASocketThatIsLostCancels(t *testing.T) {
 	}
 }
 
+// The message of a client that was disconnected follows its run on another connection.
+func TestASocketFollowsARunThatWasLost(t *testing.T) {
+	began, finish := make(chan bool, 1), make(chan bool)
+	s := serve(t, model(func(_ *agent.Request, say func(string)) (agent.Message, error) {
+		began <- true
+		<-finish
+		return pieces("done", say), nil
+	}))
+	s.handler.Linger = time.Minute
+	first := s.socket(t)
+	first.create(`"input":"hi"`)
+	<-began
+	_ = first.CloseNow()
+	s.handler.WaitAlone()
+	second := s.socket(t)
+	second.create(`"input":"hi"`)
+	close(finish)
+	if e := second.last(); e.text() != "done" || len(s.runs) != 1 {
+		t.Errorf("%d runs, %+v", len(s.runs), e)
+	}
+}
+
 // The results of the client's tools continue the run that waits for them.
 func TestASocketHasToolsOfTheClient(t *testing.T) {
 	s := serve(t, model(traveller), clock)
