@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -308,4 +309,73 @@ func TestServeListsAgents(t *testing.T) {
 		list.Agents[0].Tools[1].Name != "bash_wait" || list.Agents[0].Tools[1].Effects != agent.EffectsNone || len(list.Agents[0].Tools[1].Schema) == 0 || list.Agents[0].Tools[1].Source != "" {
 		t.Errorf("the list is %+v, %v", list, err)
 	}
+}
+
+// Responses over WebSocket need the token and the origin that requests need.
+func TestResponsesOverWebSocket(t *testing.T) {
+	t.Parallel()
+	const token = "the-token-of-a-client"
+	cmd := agentsCommand(t, map[string]string{
+		"agent.json":  `{"tag":"OpenAIAgentDescription","contents":{"slug":"a","flavor":"scripted","script":"script.json"}}`,
+		"script.json": `{"rules":[{"answer":{"text":"turn ${turn}"}}]}`,
+		"tokens":      token + "\n",
+	}, "serve", "--agent-file", "agent.json", "--listen", "127.0.0.1:0", "--token-file", "tokens", "--allow-origin", "https://agents.example")
+	if err := os.Chmod(filepath.Join(cmd.Dir, "tokens"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serveSite(t, cmd)
+	for _, tt := range []struct {
+		token, origin string
+		status        int // 0: it is accepted
+	}{
+		{token, "", 0},
+		{token, "https://agents.example", 0},
+		{"another-token-than-that", "", 401},
+		{"", "", 401},
+		{token, "https://elsewhere.example", 403},
+		{token, "null", 403},
+	} {
+		c, err := wsconn.Dial(t.Context(), "ws://"+s.addr+"/v1/responses", wsconn.Options{Token: tt.token, Client: &http.Client{Transport: fromPage{tt.origin}}})
+		if refused, ok := errors.AsType[*wsconn.RefusedError](err); ok && refused.Status == tt.status && strings.Contains(refused.Text, `{"error":{"message":`) {
+			continue
+		}
+		if err != nil || tt.status != 0 {
+			t.Errorf("token %q, origin %q: %v, want status %d", tt.token, tt.origin, err, tt.status)
+			continue
+		}
+		previous := ""
+		for turn := 1; turn <= 2; turn++ {
+			if err := c.Send(t.Context(), fmt.Appendf(nil, `{"type":"response.create","model":"a","store":false,"input":"hi"%s}`, previous)); err != nil {
+				t.Fatal(err)
+			}
+			for done := false; !done; {
+				text, err := c.Receive(t.Context())
+				var e struct {
+					Type     string
+					Response struct {
+						ID     string
+						Output []struct{ Content []struct{ Text string } }
+					}
+				}
+				if err != nil || json.Unmarshal(text, &e) != nil || e.Type == "error" {
+					t.Fatalf("%v: %s", err, text)
+				}
+				if done = e.Type == "response.completed"; done && e.Response.Output[0].Content[0].Text != fmt.Sprint("turn ", turn) {
+					t.Errorf("turn %d: %s", turn, text)
+				}
+				previous = `,"previous_response_id":"` + e.Response.ID + `"`
+			}
+		}
+		_ = c.Close()
+	}
+}
+
+// fromPage sends requests like a page of its origin.
+type fromPage struct{ origin string }
+
+func (p fromPage) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r = r.Clone(r.Context()); p.origin != "" {
+		r.Header.Set("Origin", p.origin)
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }

@@ -7,8 +7,10 @@
 //   - A conversation (conversation.go) is a run with the requests that it spans. When the
 //     agent calls a tool of the client, the response ends with the calls and the run
 //     waits (waiting.go) for the request with their results.
-//   - A request (request.go) and a reply have one form for both APIs. chat.go and
-//     responses.go write replies.
+//   - A request (request.go) and a reply have one form for both APIs. chat.go,
+//     responses.go and compact.go write replies.
+//   - A socket (socket.go) is a WebSocket connection: another way to send requests for
+//     responses and to get their events.
 //
 // What the client sees is the text of the root agent, calls of the client's own tools,
 // and the usage of the whole tree of agents. docs/openai-api.md has the rules: which

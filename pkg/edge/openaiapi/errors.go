@@ -36,6 +36,15 @@ func invalid(param, code, format string, args ...any) *apiError {
 	return &apiError{status: http.StatusBadRequest, Type: "invalid_request_error", Param: text(param), Code: text(code), Text: fmt.Sprintf(format, args...)}
 }
 
+// stopping is the error of a request that arrives when the server ends.
+func stopping() *apiError {
+	return &apiError{status: http.StatusServiceUnavailable, Type: "server_error", Text: "the server is stopping"}
+}
+
+func tooLarge(limit int64) *apiError {
+	return invalid("", "request_too_large", "the request is longer than %d bytes", limit).as(http.StatusRequestEntityTooLarge)
+}
+
 func missing(param string) *apiError {
 	return invalid(param, "missing_required_parameter", "%s is missing", param)
 }

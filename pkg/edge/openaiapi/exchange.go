@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -62,8 +63,8 @@ type mark struct {
 }
 
 // follow returns the exchange of a request, and starts it if there is none.
-func (h *Handler) follow(r *http.Request, req *request, responses bool, sum [sha256.Size]byte) (*exchange, error) {
-	key, named := fmt.Sprintf("%t %x", responses, sum), false
+func (h *Handler) follow(r *http.Request, req *request, sum [sha256.Size]byte) (*exchange, error) {
+	key, named := fmt.Sprintf("%d %x", req.api, sum), false
 	if name := r.Header.Get("Idempotency-Key"); name != "" {
 		key, named = fmt.Sprintf("key %x", sha256.Sum256([]byte(name))), true
 	}
@@ -77,7 +78,7 @@ func (h *Handler) follow(r *http.Request, req *request, responses bool, sum [sha
 		return x, nil
 	}
 	if h.closed {
-		return nil, &apiError{status: http.StatusServiceUnavailable, Type: "server_error", Text: "the server is stopping"}
+		return nil, stopping()
 	}
 	x := &exchange{id: rand.Text(), key: key, named: named, sum: sum, followers: 1, changed: make(chan struct{})}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
@@ -90,7 +91,7 @@ func (h *Handler) follow(r *http.Request, req *request, responses bool, sum [sha
 	h.exchanges[key] = x
 	h.active[x] = true
 	h.work.Go(func() {
-		h.exchange(r.WithContext(ctx), x, req, responses)
+		h.exchange(r.WithContext(ctx), x, req)
 		cancel(nil)
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -100,17 +101,22 @@ func (h *Handler) follow(r *http.Request, req *request, responses bool, sum [sha
 }
 
 // exchange begins or continues a run until there is a reply.
-func (h *Handler) exchange(r *http.Request, x *exchange, req *request, responses bool) {
+func (h *Handler) exchange(r *http.Request, x *exchange, req *request) {
 	var c *conversation
-	err := guard.Run(h.Warn, func() (err error) { c, err = h.accept(r, req, responses); return err })
+	err := guard.Run(h.Warn, func() (err error) { c, err = h.accept(r, req); return err })
 	if err != nil {
 		h.finish(x, mark{err: err}, false)
 		return
 	}
 	var got *reply
 	err = guard.Run(h.Warn, func() (err error) {
-		if got, err = c.next(r.Context(), x); err == nil && responses && req.Store {
-			h.keep("resp_"+x.id, withoutNote(got.messages, req.Instructions), req.items(x.id))
+		got, err = c.next(r.Context(), x)
+		switch {
+		case err != nil || req.api == chatAPI:
+		case req.api == compactAPI:
+			err = got.compact()
+		case req.Store || req.socket != nil:
+			h.keep("resp_"+x.id, withoutNote(got.messages, req.Instructions), req, req.items(x.id))
 		}
 		return err
 	})
@@ -262,7 +268,8 @@ func (x *exchange) tell(ctx context.Context, out output) bool {
 				return out.lost() == nil
 			case m.reply != nil:
 				out.finish(m.reply)
-				return out.lost() == nil && ctx.Err() == nil
+				// A client that closes a WebSocket in order behind the reply has got it.
+				return out.lost() == nil && (ctx.Err() == nil || errors.Is(context.Cause(ctx), io.EOF))
 			}
 		case piece != "":
 			at += len(piece)

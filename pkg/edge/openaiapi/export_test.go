@@ -39,3 +39,6 @@ func (h *Handler) WaitClosed() {
 		h.mu.Unlock()
 	}
 }
+
+// WaitSockets waits until no WebSocket connection is open.
+func (h *Handler) WaitSockets() { h.serving.Wait() }

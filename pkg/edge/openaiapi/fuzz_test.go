@@ -19,23 +19,26 @@ func FuzzRequests(f *testing.F) {
 	f.Add(false, conversation("", `{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,YQ=="}}]}`))
 	f.Add(true, `{"model":"helper","input":"hi","instructions":"be brief"}`)
 	f.Add(true, `{"model":"helper","stream":true,"input":[{"role":"user","content":"hi"},{"type":"function_call","call_id":"a","name":"b","arguments":"{}"},{"type":"function_call_output","call_id":"a","output":"x"}]}`)
+	f.Add(true, `{"model":"helper","input":[{"type":"compaction","encrypted_content":"`+items(`[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"text","text":"b"}]},{"role":"user","content":"c"}]`)+`"},{"role":"user","content":"hi"}]}`)
 	f.Fuzz(func(t *testing.T, responses bool, body string) {
 		h := &host{agents: []*agent.Agent{{Slug: "helper", Provider: says("yes")}}}
 		s := &localServer{host: h, handler: &openaiapi.Handler{Host: h}}
 		defer s.handler.Close()
-		path := "/v1/chat/completions"
+		paths := []string{"/v1/chat/completions"}
 		if responses {
-			path = "/v1/responses"
+			paths = []string{"/v1/responses", "/v1/responses/compact"}
 		}
-		status, answer := s.do("POST", path, body)
-		switch {
-		case status == 200 && (json.Valid([]byte(answer)) || strings.Contains(answer, "data: ")):
-		case status >= 400 && status < 500 && strings.HasPrefix(answer, `{"error":{"message":"`) && json.Valid([]byte(answer)):
-			if strings.Contains(answer, "read the history") {
-				t.Errorf("the messages were accepted, and are no history: %s", answer)
+		for _, path := range paths {
+			status, answer := s.do("POST", path, body)
+			switch {
+			case status == 200 && (json.Valid([]byte(answer)) || strings.Contains(answer, "data: ")):
+			case status >= 400 && status < 500 && strings.HasPrefix(answer, `{"error":{"message":"`) && json.Valid([]byte(answer)):
+				if strings.Contains(answer, "read the history") {
+					t.Errorf("%s: the messages were accepted, and are no history: %s", path, answer)
+				}
+			default:
+				t.Errorf("%s: status %d: %s", path, status, answer)
 			}
-		default:
-			t.Errorf("status %d: %s", status, answer)
 		}
 	})
 }

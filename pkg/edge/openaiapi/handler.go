@@ -3,6 +3,7 @@ package openaiapi
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/wsconn"
 	"github.com/agents-exe/agents/pkg/runner"
 )
 
@@ -37,6 +39,7 @@ const (
 	DefaultMaxWaiting = 256
 	DefaultStoreBytes = 32 << 20
 	DefaultLinger     = 10 * time.Second
+	DefaultSocketTime = time.Hour
 )
 
 const (
@@ -59,6 +62,12 @@ type Handler struct {
 	// Linger is how long a run continues after its client has gone. The same request, repeated
 	// in this time, follows it. 0 means DefaultLinger.
 	Linger time.Duration
+	// SocketTime is how long a WebSocket connection is open, and longer only until the end of
+	// the response in progress. 0 means DefaultSocketTime, that of Open Responses.
+	SocketTime time.Duration
+	// Checked means that somebody has checked the Origin of requests. Otherwise WebSocket
+	// connections of pages of another host are refused: browsers do not protect them.
+	Checked bool
 	// Warn gets the text and the stack of a panic, which fails the request; nil lets it end the
 	// program.
 	Warn func(text string)
@@ -76,6 +85,8 @@ type Handler struct {
 	exchanges map[string]*exchange // by key
 	active    map[*exchange]bool   // that have no reply yet
 	work      sync.WaitGroup       // exchanges
+	sockets   map[*socket]bool
+	serving   sync.WaitGroup // sockets
 }
 
 func (h *Handler) linger() time.Duration { return cmp.Or(h.Linger, DefaultLinger) }
@@ -85,6 +96,9 @@ func (h *Handler) linger() time.Duration { return cmp.Or(h.Linger, DefaultLinger
 func (h *Handler) Close() {
 	h.mu.Lock()
 	h.closed = true
+	for s := range h.sockets {
+		s.end(&socketEnd{stopping(), wsconn.Restart})
+	}
 	waiting := slices.Clone(h.waiting)
 	for _, x := range h.exchanges {
 		x.timer.Stop()
@@ -99,6 +113,7 @@ func (h *Handler) Close() {
 		h.expire(c)
 	}
 	h.work.Wait()
+	h.serving.Wait()
 	h.runs.Wait()
 }
 
@@ -126,8 +141,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if err := h.serveStored(w, r, id, list, method == http.MethodDelete); err != nil {
 			writeError(w, err)
 		}
-	case path == "POST /chat/completions", path == "POST /responses":
-		h.run(w, r, path == "POST /responses")
+	case path == "POST /chat/completions":
+		h.run(w, r, chatAPI)
+	case path == "POST /responses":
+		h.run(w, r, responsesAPI)
+	case path == "POST /responses/compact":
+		h.run(w, r, compactAPI)
+	case path == "GET /responses" && strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
+		h.serveSocket(w, r)
 	default:
 		writeError(w, invalid("", "unknown_url", "there is nothing at %.20s %.200s", r.Method, r.URL.Path).as(http.StatusNotFound))
 	}
@@ -150,51 +171,64 @@ func (h *Handler) find(name string) (agent.ToolSpec, error) {
 	return agent.ToolSpec{}, invalid("model", "model_not_found", "there is no model %.100q here: GET /v1/models has the names", name).as(http.StatusNotFound)
 }
 
-func (h *Handler) run(w http.ResponseWriter, r *http.Request, responses bool) {
+func (h *Handler) run(w http.ResponseWriter, r *http.Request, of api) {
 	req := newRequest()
 	sum, err := h.decode(w, r, req)
+	req.api = of
+	h.reply(r, req, sum, err, &stream{w: w, on: req.Stream && of != compactAPI})
+}
+
+// reply answers a request, whose decoding may have failed with err.
+func (h *Handler) reply(r *http.Request, req *request, sum [sha256.Size]byte, err error, s *stream) {
 	if err == nil {
 		err = req.refused()
 	}
 	var x *exchange
 	if err == nil {
-		x, err = h.follow(r, req, responses, sum)
+		x, err = h.follow(r, req, sum)
 	}
 	if err != nil {
-		writeError(w, err)
+		s.refuse(err)
 		return
 	}
-	s := &stream{w: w, on: req.Stream}
-	var out output = &chatOutput{stream: s, req: req, id: "chatcmpl-" + x.id}
-	if responses {
-		out = &responseOutput{stream: s, handler: h, req: req, id: "resp_" + x.id}
+	var out output
+	switch req.api {
+	case chatAPI:
+		out = &chatOutput{stream: s, req: req, id: "chatcmpl-" + x.id}
+	case responsesAPI:
+		out = &responseOutput{stream: s, answered: h.answered, req: req, id: "resp_" + x.id}
+	case compactAPI:
+		out = &compactOutput{stream: s, req: req, id: x.id}
 	}
 	h.leave(x, x.tell(r.Context(), out))
 }
 
 // newRequest returns a request with the defaults of the APIs.
 func newRequest() *request {
-	return &request{Parallel: true, Store: true, ToolChoice: json.RawMessage(`"auto"`), Tools: json.RawMessage("[]"), Metadata: json.RawMessage("{}"), created: time.Now().Unix()}
+	return &request{Parallel: true, Store: true, Generate: true, ToolChoice: json.RawMessage(`"auto"`), Tools: json.RawMessage("[]"), Metadata: json.RawMessage("{}"), created: time.Now().Unix()}
 }
 
 // accept checks a request and begins or continues its run.
-func (h *Handler) accept(r *http.Request, req *request, responses bool) (*conversation, error) {
+func (h *Handler) accept(r *http.Request, req *request) (*conversation, error) {
 	spec, err := h.find(req.Model)
 	if err != nil {
 		return nil, err
 	}
 	var earlier []agent.Message
-	if responses && req.Previous != "" {
-		if earlier, err = h.earlier(req.Previous); err != nil {
+	if req.api != chatAPI && req.Previous != "" {
+		if earlier, err = h.earlier(req.Previous, req.socket); err != nil {
 			return nil, err
 		}
 	}
 	n := &items{left: func() error { return context.Cause(r.Context()) }}
-	t, err := req.thread(n, newThread(earlier), responses)
+	t, err := req.thread(n, newThread(earlier), req.api != chatAPI)
 	if err != nil {
 		return nil, err
 	}
-	o := options{single: !req.Parallel}
+	o := options{single: !req.Parallel, compact: req.api == compactAPI}
+	if o.compact {
+		return h.open(r, t, spec, o)
+	}
 	if o.tools, o.forced, err = toolSpecs(n, req.Tools, req.ToolChoice); err != nil {
 		return nil, err
 	}

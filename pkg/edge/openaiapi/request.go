@@ -58,8 +58,22 @@ type request struct {
 	Conversation json.RawMessage `json:"conversation"`
 	Prompt       json.RawMessage `json:"prompt"`
 
+	Generate bool `json:"generate"` // false in a WebSocket message of OpenAI's that only prepares a response
+
+	Type    string `json:"type"` // of a WebSocket message
+	api     api
+	socket  *socket // that it came from
 	created int64
 }
+
+// An api says what a request is for.
+type api int
+
+const (
+	chatAPI api = iota
+	responsesAPI
+	compactAPI
+)
 
 // A format is the form of the answer. In chat completions the schema is in an object of
 // its own.
@@ -109,6 +123,7 @@ func (r *request) refused() error {
 		{given(r.WebSearch), "web_search_options", "the agent has tools of its own"},
 		{r.Background, "background", "use a stream"},
 		{given(r.Conversation), "conversation", "use previous_response_id"},
+		{!r.Generate, "generate", "a run cannot be prepared without being started"},
 		{given(r.Prompt), "prompt", "stored prompts do not exist here"},
 	} {
 		if p.is {
@@ -159,6 +174,8 @@ type message struct {
 	Name   string          `json:"name"`
 	Args   string          `json:"arguments"`
 	Output json.RawMessage `json:"output"`
+
+	Compacted string `json:"encrypted_content"` // of items that compaction returned
 }
 
 // A toolCall is one of a message of chat completions.
@@ -185,8 +202,8 @@ func (h *Handler) decode(w http.ResponseWriter, r *http.Request, v any) (sum [sh
 
 // decodeError returns an error of decode as the client gets it.
 func decodeError(err error, limit int64) error {
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return invalid("", "request_too_large", "the request is longer than %d bytes", limit).as(http.StatusRequestEntityTooLarge)
+	if _, over := errors.AsType[*http.MaxBytesError](err); over {
+		return tooLarge(limit)
 	}
 	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return wrongType(kind.Field, kind)
@@ -249,7 +266,9 @@ func (r *request) thread(n *items, t *thread, responses bool) (*thread, error) {
 	name, list := "messages", r.Messages
 	if responses {
 		name, list = "input", r.Input
-		t.system(r.Instructions)
+		if r.api != compactAPI { // they are for one request, and the model sums up without them
+			t.system(r.Instructions)
+		}
 	}
 	before := n.read
 	var err error
@@ -266,7 +285,10 @@ func (r *request) thread(n *items, t *thread, responses bool) (*thread, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.read == before {
+	switch {
+	case r.api == compactAPI && len(t.messages) > 0:
+		return t, t.check()
+	case r.api == compactAPI, n.read == before:
 		return nil, missing(name)
 	}
 	return t, t.finish()
@@ -303,6 +325,8 @@ func (m *message) add(n *items, t *thread, param string) error {
 	case "function_call_output":
 		parts, err = parseContent(n, m.Output, param+".output")
 		t.add(agent.Message{Role: agent.RoleTool, Results: []agent.ToolResult{{CallID: m.CallID, Parts: parts}}})
+	case "compaction":
+		return m.expand(n, t, param)
 	case "reasoning": // of another model
 		return nil
 	default:

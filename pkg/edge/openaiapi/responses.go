@@ -17,7 +17,7 @@ import (
 // is a message of its own.
 type responseOutput struct {
 	*stream
-	handler  *Handler
+	answered func(id string, response []byte) // stores it; nil stores none. A *Handler would be linked into agents
 	req      *request
 	id       string
 	items    []object
@@ -139,8 +139,8 @@ func (o *responseOutput) finish(r *reply) {
 	}
 	whole["usage"] = usage(r.usage, "input", "output")
 	r.extra.add(whole)
-	if o.req.Store && o.handler != nil {
-		o.handler.answered(o.id, encode(whole))
+	if o.req.Store && o.answered != nil {
+		o.answered(o.id, encode(whole))
 	}
 	if !o.on {
 		writeJSON(o.w, http.StatusOK, whole)
@@ -151,9 +151,10 @@ func (o *responseOutput) finish(r *reply) {
 
 func (o *responseOutput) fail(err error) {
 	if !o.begun {
-		writeError(o.w, err)
+		o.refuse(err)
 		return
 	}
+	o.failed = true
 	o.close("incomplete")
 	whole := o.object("failed")
 	whole["error"] = object{"code": "server_error", "message": asAPIError(err).Text}

@@ -19,12 +19,13 @@ type stored struct {
 	items    []json.RawMessage // the input of the request
 	response []byte            // nil until a client was answered
 	size     int
+	socket   *socket // of the only client that can continue it; nil means all
 }
 
-// stored returns the position of a stored response; param is the parameter that names it, ""
-// for the URL. h.mu is held.
-func (h *Handler) stored(id, param string) (int, error) {
-	i := slices.IndexFunc(h.store, func(s stored) bool { return s.id == id })
+// stored returns the position of a stored response for a request from a connection, nil if it is
+// of HTTP; param is the parameter that names it, "" for the URL. h.mu is held.
+func (h *Handler) stored(id, param string, from *socket) (int, error) {
+	i := slices.IndexFunc(h.store, func(s stored) bool { return s.id == id && (s.socket == nil || s.socket == from) })
 	if i < 0 {
 		return 0, noResponse(id, param)
 	}
@@ -39,7 +40,7 @@ func noResponse(id, param string) error {
 // serveStored answers a request for a stored response, for its input, or to delete it.
 func (h *Handler) serveStored(w http.ResponseWriter, r *http.Request, id string, input, remove bool) error {
 	h.mu.Lock()
-	i, err := h.stored(id, "")
+	i, err := h.stored(id, "", nil)
 	if err == nil && !remove && !input && h.store[i].response == nil {
 		err = noResponse(id, "") // no client has got the reply, or its id
 	}
@@ -101,24 +102,31 @@ func writeItems(w http.ResponseWriter, items []json.RawMessage, query url.Values
 }
 
 // earlier returns the conversation that a stored response ends.
-func (h *Handler) earlier(id string) ([]agent.Message, error) {
+func (h *Handler) earlier(id string, from *socket) ([]agent.Message, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	i, err := h.stored(id, "previous_response_id")
+	i, err := h.stored(id, "previous_response_id", from)
 	if err != nil {
 		return nil, err
 	}
 	return h.store[i].messages, nil
 }
 
-// keep stores a conversation. The oldest ones make room for it.
-func (h *Handler) keep(id string, messages []agent.Message, items []json.RawMessage) {
+// keep stores the conversation of a request. The oldest ones make room for it. A connection has
+// one that is not to be stored, the last.
+func (h *Handler) keep(id string, messages []agent.Message, req *request, items []json.RawMessage) {
 	s := stored{id: id, messages: messages, items: items, size: 1000 + len(encode(messages))}
 	for _, it := range items {
 		s.size += len(it)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !req.Store {
+		if s.socket = req.socket; s.socket.closed {
+			return
+		}
+		h.evict(s.socket)
+	}
 	h.store = append(h.store, s)
 	h.size += s.size
 	h.makeRoom()
@@ -128,7 +136,7 @@ func (h *Handler) keep(id string, messages []agent.Message, items []json.RawMess
 func (h *Handler) answered(id string, response []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if i, err := h.stored(id, ""); err == nil && h.store[i].response == nil {
+	if i, err := h.stored(id, "", nil); err == nil && h.store[i].response == nil {
 		h.store[i].response = response
 		h.store[i].size += len(response)
 		h.size += len(response)

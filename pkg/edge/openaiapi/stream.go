@@ -8,10 +8,12 @@ import (
 // A stream sends server-sent events. The response begins with the first of them, so that
 // an earlier error has a status of its own. One that is not on sends nothing.
 type stream struct {
-	w     http.ResponseWriter
-	on    bool
-	begun bool
-	err   error // the first
+	w      http.ResponseWriter
+	frame  func(text []byte) error // sends it over WebSocket instead; nil if there is none
+	on     bool
+	begun  bool
+	failed bool  // the client got an error
+	err    error // the first
 }
 
 // lost is why the client does not get what is sent.
@@ -22,6 +24,12 @@ func (s *stream) idle() { s.write([]byte(": the agent is working\n\n")) }
 
 // send sends v as an event; its name may be "".
 func (s *stream) send(name string, v any) {
+	if s.frame != nil {
+		if s.begun = true; s.err == nil {
+			s.err = s.frame(encode(v))
+		}
+		return
+	}
 	if !s.on {
 		return
 	}
@@ -31,8 +39,23 @@ func (s *stream) send(name string, v any) {
 	s.write(append(append([]byte(name+"data: "), encode(v)...), '\n')) // encode adds a line end
 }
 
+// refuse answers with an error, when nothing was sent before.
+func (s *stream) refuse(err error) {
+	if s.failed = true; s.frame == nil {
+		writeError(s.w, err)
+		return
+	}
+	e := asAPIError(err)
+	code := e.Type
+	if e.Code != nil {
+		code = *e.Code
+	}
+	s.send("", object{"type": "error", "status": e.status, "error": object{"type": e.Type, "code": code, "message": e.Text, "param": e.Param}})
+}
+
+// write sends what only a stream of server-sent events has.
 func (s *stream) write(data []byte) {
-	if !s.on || s.err != nil {
+	if !s.on || s.err != nil || s.frame != nil {
 		return
 	}
 	if !s.begun {

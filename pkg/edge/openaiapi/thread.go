@@ -74,8 +74,20 @@ func (t *thread) user(parts ...agent.Part) {
 }
 
 // finish checks that the messages are a conversation, and end in what an agent can
-// answer. It adds the names of tools to results.
+// answer.
 func (t *thread) finish() error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	if n := len(t.messages); n == 0 || t.messages[n-1].Role == agent.RoleAssistant || t.messages[n-1].Role == agent.RoleUser && len(t.messages[n-1].Parts) == 0 {
+		return invalid("", "invalid_value", "the last message must be of the user, and not empty, or the result of a tool")
+	}
+	return nil
+}
+
+// check checks that the messages are a conversation without open calls. It adds the names of
+// tools to results.
+func (t *thread) check() error {
 	if len(t.notes) > 0 {
 		t.user()
 	}
@@ -107,13 +119,7 @@ func (t *thread) finish() error {
 		}
 		asked = asked || m.Role == agent.RoleUser
 	}
-	if err := answered(open); err != nil {
-		return err
-	}
-	if n := len(t.messages); n == 0 || t.messages[n-1].Role == agent.RoleAssistant || t.messages[n-1].Role == agent.RoleUser && len(t.messages[n-1].Parts) == 0 {
-		return invalid("", "invalid_value", "the last message must be of the user, and not empty, or the result of a tool")
-	}
-	return nil
+	return answered(open)
 }
 
 // answered checks that no call is without a result.
@@ -137,11 +143,11 @@ func (t *thread) answers() (results []agent.ToolResult, said *agent.Message) {
 }
 
 // start is the start of a run that continues the messages.
-func (t *thread) start(spec agent.ToolSpec, tools []agent.ToolSpec) (agent.Start, error) {
+func (t *thread) start(spec agent.ToolSpec, o options) (agent.Start, error) {
 	nobody := false
-	s := agent.Start{Tools: tools, Person: &nobody}
+	s := agent.Start{Tools: o.tools, Person: &nobody, Compact: o.compact}
 	past := t.messages
-	if results, _ := t.answers(); len(results) == 0 {
+	if results, _ := t.answers(); len(results) == 0 && !o.compact {
 		n := len(past) - 1
 		past = past[:n]
 		var err error

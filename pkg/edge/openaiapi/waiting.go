@@ -25,17 +25,19 @@ type options struct {
 	shape  json.RawMessage  // the schema of the answer
 	stops  []string
 	single bool // one call per response
+
+	compact bool // the run only shortens the conversation
 }
 
 // open continues the run that waits for the results in t, or starts one.
 func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, o options) (*conversation, error) {
-	s, err := t.start(spec, o.tools)
+	s, err := t.start(spec, o)
 	if err != nil {
 		return nil, err
 	}
 	s.OutputSchema = o.shape
 	s.Lease.Traceparent = r.Header.Get("Traceparent")
-	c, err := h.resume(r.Context(), t, spec.Name, o.shape)
+	c, err := h.resume(r.Context(), t, spec.Name, o)
 	if c != nil {
 		c.single, c.stops = o.single, o.stops
 	}
@@ -48,7 +50,7 @@ func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, o option
 		s.History[i].Session = id
 	}
 	c = &conversation{cancel: cancel, events: make(chan agent.Event), gone: make(chan struct{}), slug: spec.Name,
-		rebuilt: s.Args == nil, tools: map[string]bool{}, single: o.single, shape: o.shape, forced: o.forced, stops: o.stops, seen: map[string]bool{}}
+		rebuilt: s.Args == nil && !o.compact, tools: map[string]bool{}, single: o.single, shape: o.shape, forced: o.forced, stops: o.stops, seen: map[string]bool{}}
 	for _, spec := range o.tools {
 		c.tools[spec.Name] = true
 	}
@@ -73,12 +75,15 @@ func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, o option
 // resume passes the results in t to the run that waits for them. Without such a run it
 // returns nil, and counts one that begins. A run that waits ends if its answers have another
 // shape.
-func (h *Handler) resume(ctx context.Context, t *thread, slug string, shape json.RawMessage) (*conversation, error) {
+func (h *Handler) resume(ctx context.Context, t *thread, slug string, o options) (*conversation, error) {
 	results, said := t.answers()
+	if o.compact {
+		results = nil // the run that waits for them gets them in a request of its own
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c, parts, err := h.waitsFor(results, slug)
-	if c != nil && !bytes.Equal(c.shape, shape) {
+	if c != nil && !bytes.Equal(c.shape, o.shape) {
 		func() {
 			h.mu.Unlock()
 			defer h.mu.Lock()
@@ -102,7 +107,7 @@ func (h *Handler) resume(ctx context.Context, t *thread, slug string, shape json
 	case err != nil:
 		return nil, err
 	case h.closed:
-		return nil, &apiError{status: http.StatusServiceUnavailable, Type: "server_error", Text: "the server is stopping"}
+		return nil, stopping()
 	case c == nil:
 		h.runs.Add(1)
 		return nil, nil

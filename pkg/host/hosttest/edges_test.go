@@ -39,7 +39,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestEdges(t *testing.T) {
 	edges := map[string]func(*testing.T, *host.Host) hosttest.Client{
-		"In Go": inGo, "channel": overPipes, "WebSocket": overWebSocket, "OpenAI": openAI, "A2A": a2a, "MCP": mcpStdio, "MCP over HTTP": mcpHTTP, "ACP": overACP,
+		"In Go": inGo, "channel": overPipes, "WebSocket": overWebSocket, "OpenAI": openAI, "OpenAI over WebSocket": openAISocket, "A2A": a2a, "MCP": mcpStdio, "MCP over HTTP": mcpHTTP, "ACP": overACP,
 	}
 	for name, open := range edges {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
@@ -336,6 +336,69 @@ func askOpenAI(ctx context.Context, c *httpClient, q hosttest.Request, all *rece
 	}
 	r.Failed = r.Failed || r.Status != agent.StatusOK && r.Status != ""
 	return r
+}
+
+func openAISocket(t *testing.T, h *host.Host) hosttest.Client {
+	api := &openaiapi.Handler{Host: h, Linger: 1}
+	return serving(t, api, askSocket, api.Close)
+}
+
+func askSocket(ctx context.Context, c *httpClient, q hosttest.Request, all *received) (r hosttest.Reply) {
+	conn, err := wsconn.Dial(context.Background(), c.url+"/v1/responses", wsconn.Options{Client: c.web})
+	if err != nil {
+		c.t.Error(err)
+		return r
+	}
+	defer conn.Abort()
+	defer context.AfterFunc(ctx, conn.Abort)()
+	content := []map[string]any{{"type": "input_text", "text": q.Prompt}}
+	for _, p := range q.Media {
+		content = append(content, map[string]any{"type": "input_image", "image_url": "data:" + p.MIME + ";base64," + base64.StdEncoding.EncodeToString(p.Data)})
+	}
+	body := map[string]any{"type": "response.create", "model": "helper", "store": false, "input": []map[string]any{{"role": "user", "content": content}}}
+	if q.Schema != nil {
+		body["text"] = map[string]any{"format": map[string]any{"type": "json_schema", "name": "answer", "schema": q.Schema}}
+	}
+	text, _ := json.Marshal(body) // plain values
+	if err := conn.Send(ctx, text); err != nil && ctx.Err() == nil {
+		c.t.Error(err)
+	}
+	for {
+		text, err := conn.Receive(context.Background())
+		if err != nil {
+			if ctx.Err() == nil {
+				c.t.Error(err)
+			}
+			r.Failed = true
+			return r
+		}
+		_, _ = all.Write(text)
+		e := decode[struct {
+			Type, Delta string
+			Response    struct {
+				Usage struct {
+					Input  int `json:"input_tokens"`
+					Output int `json:"output_tokens"`
+				}
+				Agents struct {
+					Status  agent.Status
+					Session string
+				}
+			}
+		}](c.t, text)
+		switch e.Type {
+		case "response.output_text.delta":
+			r.Answer += e.Delta
+		case "error", "response.failed":
+			r.Failed = true
+			return r
+		case "response.completed", "response.incomplete":
+			r.Usage.InputTokens, r.Usage.OutputTokens = e.Response.Usage.Input, e.Response.Usage.Output
+			r.Status, r.Session = e.Response.Agents.Status, e.Response.Agents.Session
+			r.Failed = r.Status != agent.StatusOK
+			return r
+		}
+	}
 }
 
 func a2a(t *testing.T, h *host.Host) hosttest.Client {
@@ -678,4 +741,30 @@ func (c *editor) Ask(ctx context.Context, q hosttest.Request) (r hosttest.Reply)
 		r.Usage.InputTokens, r.Usage.OutputTokens = u.Input, u.Output
 	}
 	return r
+}
+
+// TestACompactionHasNoSecret: what the client gets is the encoded conversation of the run.
+func TestACompactionHasNoSecret(t *testing.T) {
+	h := hosttest.Host(t, map[string]string{
+		"keys.json":   fmt.Sprintf(`{"keys":[{"id":"test","value":%q}]}`, hosttest.Secret),
+		"agent.json":  `{"tag":"OpenAIAgentDescription","contents":{"slug":"helper","flavor":"scripted","script":"script.json"}}`,
+		"script.json": `{"rules":[{"answer":{"text":"the key is ` + hosttest.Secret + `"}}]}`,
+	})
+	api := &openaiapi.Handler{Host: h, Linger: 1}
+	c := serving(t, api, askOpenAI, api.Close).(*httpClient)
+	var items []byte
+	for text := range c.post(t.Context(), "/v1/responses/compact", `{"model":"helper","input":[{"role":"user","content":"one"},{"role":"assistant","content":"two"},{"role":"user","content":"three"}]}`, nil, &received{}) {
+		r := decode[struct {
+			Output []struct {
+				Content string `json:"encrypted_content"`
+			}
+		}](t, text)
+		if len(r.Output) == 1 {
+			_, encoded, _ := strings.Cut(r.Output[0].Content, ".")
+			items, _ = base64.StdEncoding.DecodeString(encoded)
+		}
+	}
+	if !strings.Contains(string(items), "the key is [secret]") || strings.Contains(string(items), hosttest.Secret) {
+		t.Errorf("the client has %s", items)
+	}
 }

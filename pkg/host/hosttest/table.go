@@ -7,16 +7,11 @@ import (
 
 // Table lists the abilities that each protocol lacks, with the reasons.
 var Table = map[string]map[string]string{
-	"In Go":     {},
-	"channel":   {},
-	"WebSocket": {},
-	"OpenAI": {
-		StopOne:  noSubagent,
-		Progress: "its streams name only the tools of the client",
-		Asked:    "it has no message for a question",
-		Context:  "it has no field for it",
-		Continue: "the client sends the conversation again, or names a stored response",
-	},
+	"In Go":                 {},
+	"channel":               {},
+	"WebSocket":             {},
+	"OpenAI":                openAI,
+	"OpenAI over WebSocket": openAI,
 	"A2A": {
 		StopOne: noSubagent,
 		Asked:   "the client may be a model, so it cannot allow a call that a person is to decide about",
@@ -61,11 +56,19 @@ var Table = map[string]map[string]string{
 	},
 }
 
+var openAI = map[string]string{
+	StopOne:  noSubagent,
+	Progress: "its streams name only the tools of the client",
+	Asked:    "it has no message for a question",
+	Context:  "it has no field for it",
+	Continue: "the client sends the conversation again, or names a stored response",
+}
+
 // noSubagent is why a client cannot stop a sub-agent.
 const noSubagent = "its messages name no sub-agent"
 
 // Order is the order of the protocols in the table.
-var Order = []string{"In Go", "channel", "WebSocket", "OpenAI", "A2A", "MCP", "MCP over HTTP", "ACP", "`agents run`", "`agents cli`", "fleet"}
+var Order = []string{"In Go", "channel", "WebSocket", "OpenAI", "OpenAI over WebSocket", "A2A", "MCP", "MCP over HTTP", "ACP", "`agents run`", "`agents cli`", "fleet"}
 
 // Markdown returns the table for the manual: a row for each ability, and below the table the
 // reasons why protocols lack some.

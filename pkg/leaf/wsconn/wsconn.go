@@ -11,6 +11,7 @@
 package wsconn
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -45,9 +46,12 @@ const (
 // ErrTooLong: a message has more than MaxMessage bytes.
 var ErrTooLong = errors.New("a message has more than 16 MiB")
 
+// ErrBinary: a message is not text.
+var ErrBinary = errors.New("a message is binary; want text")
+
 // Options configure a Conn. The zero value is usable.
 type Options struct {
-	// Send is how long the other side has to take a message, and Ping how often
+	// Send is how long the other side has to take a message, or to answer End, and Ping how often
 	// KeepAlive checks that it is there, and how long it has to answer.
 	Send, Ping time.Duration
 	// Token is the bearer token that Dial sends; Client is used if it is not nil.
@@ -60,7 +64,8 @@ type Options struct {
 type Conn struct {
 	ws   *websocket.Conn
 	opts Options
-	rest []byte // of the message that Read returns
+	raw  net.Conn // of a server
+	rest []byte   // of the message that Read returns
 }
 
 // Token returns the bearer token in the subprotocols of a request, "" if there is none.
@@ -79,11 +84,26 @@ func Token(r *http.Request) string {
 // Accept takes the connection of a client. The caller has checked the request and its
 // Origin. After an error, the request is answered.
 func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
-	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{Protocol}, InsecureSkipVerify: true})
+	taken := &hijacker{ResponseWriter: w}
+	ws, err := websocket.Accept(taken, r, &websocket.AcceptOptions{Subprotocols: []string{Protocol}, InsecureSkipVerify: true})
 	if err != nil {
 		return nil, err
 	}
-	return newConn(ws, o), nil
+	c := newConn(ws, o)
+	c.raw = taken.conn
+	return c, nil
+}
+
+// A hijacker keeps the connection that the library takes.
+type hijacker struct {
+	http.ResponseWriter
+	conn net.Conn
+}
+
+// Hijack implements http.Hijacker.
+func (h *hijacker) Hijack() (conn net.Conn, buffered *bufio.ReadWriter, err error) {
+	h.conn, buffered, err = http.NewResponseController(h.ResponseWriter).Hijack()
+	return h.conn, buffered, err
 }
 
 // A RefusedError is the answer of a server that did not accept a connection.
@@ -153,15 +173,36 @@ func newConn(ws *websocket.Conn, o Options) *Conn {
 // closes the connection.
 func (c *Conn) Receive(ctx context.Context) ([]byte, error) {
 	_, text, err := c.ws.Read(ctx)
-	switch status := websocket.CloseStatus(err); {
-	case err == nil:
-		return text, nil
-	case errors.Is(err, websocket.ErrMessageTooBig):
-		return nil, ErrTooLong
-	case status == websocket.StatusNormalClosure, status == websocket.StatusNoStatusRcvd:
-		return nil, io.EOF
+	return text, received(err)
+}
+
+// Text is Receive with a limit of its own, for text only. After ErrTooLong and ErrBinary, nothing
+// more can be received, but the connection is open: the other side can be told why it ends.
+func (c *Conn) Text(ctx context.Context, limit int64) ([]byte, error) {
+	c.ws.SetReadLimit(-1)
+	kind, in, err := c.ws.Reader(ctx)
+	if err != nil {
+		return nil, received(err)
 	}
-	return nil, err
+	if kind != websocket.MessageText {
+		return nil, ErrBinary
+	}
+	text, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		return nil, ErrTooLong
+	}
+	return text, received(err)
+}
+
+// received returns an error of the library as that of Receive.
+func received(err error) error {
+	switch status := websocket.CloseStatus(err); {
+	case errors.Is(err, websocket.ErrMessageTooBig):
+		return ErrTooLong
+	case status == websocket.StatusNormalClosure, status == websocket.StatusNoStatusRcvd:
+		return io.EOF
+	}
+	return err
 }
 
 // Send sends a message. If the other side does not take it in time, or ctx ends, the
@@ -226,6 +267,8 @@ type Code int
 // The codes of a server.
 const (
 	Normal   = Code(websocket.StatusNormalClosure)   // the run has ended
+	Binary   = Code(websocket.StatusUnsupportedData) // a message is not text
+	TooLong  = Code(websocket.StatusMessageTooBig)
 	Refused  = Code(websocket.StatusPolicyViolation) // what was asked for is not possible
 	Restart  = Code(websocket.StatusServiceRestart)  // the server ends; the run can be resumed
 	TryLater = Code(websocket.StatusTryAgainLater)
@@ -235,6 +278,9 @@ const (
 // End closes the connection in order, with a short reason. The error is nil if the other
 // side has received everything.
 func (c *Conn) End(code Code, reason string) error {
+	if c.raw != nil { // the library would wait forever for the rest of a message
+		_ = c.raw.SetReadDeadline(time.Now().Add(c.opts.Send))
+	}
 	return c.ws.Close(websocket.StatusCode(code), fmt.Sprintf("%.120s", reason))
 }
 

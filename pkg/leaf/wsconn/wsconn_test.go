@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/channel"
 	"github.com/agents-exe/agents/pkg/leaf/wsconn"
 	"github.com/agents-exe/agents/pkg/runner"
+	"github.com/coder/websocket"
 	"go.uber.org/goleak"
 )
 
@@ -94,6 +96,93 @@ func TestEnds(t *testing.T) {
 			if err == nil || tt.err != nil && !errors.Is(err, tt.err) || wsconn.CodeOf(err) != tt.code {
 				t.Errorf("Receive: %v with code %d, want %v with %d", err, wsconn.CodeOf(err), tt.err, tt.code)
 			}
+		})
+	}
+}
+
+// Text refuses what is not text of a certain length, and the other side can be told.
+func TestText(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		kind websocket.MessageType
+		size int
+		err  error
+	}{
+		{"text", websocket.MessageText, 10, nil},
+		{"too long", websocket.MessageText, 11, wsconn.ErrTooLong},
+		{"much too long", websocket.MessageText, wsconn.MaxMessage + 11, wsconn.ErrTooLong},
+		{"binary", websocket.MessageBinary, 10, wsconn.ErrBinary},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ended := make(chan error, 1), make(chan bool)
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				c, err := wsconn.Accept(w, r, wsconn.Options{})
+				if err != nil {
+					t.Errorf("Accept: %v", err)
+					return
+				}
+				defer c.Abort()
+				_, err = c.Text(r.Context(), 10)
+				got <- err
+				_ = c.Send(r.Context(), []byte("why"))
+				_ = c.End(wsconn.Binary, "why")
+				close(ended)
+			}))
+			defer s.Close()
+			c, _, err := websocket.Dial(t.Context(), s.URL, &websocket.DialOptions{HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.CloseNow()
+			sent := make(chan error, 1)
+			go func() { sent <- c.Write(t.Context(), tt.kind, make([]byte, tt.size)) }()
+			_, text, err := c.Read(t.Context())
+			if string(text) != "why" || err != nil {
+				t.Errorf("received %q, %v", text, err)
+			}
+			if _, _, err := c.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusUnsupportedData {
+				t.Errorf("the end is %v", err)
+			}
+			if err := <-got; !errors.Is(err, tt.err) {
+				t.Errorf("Text: %v, want %v", err, tt.err)
+			}
+			<-sent
+			<-ended
+		})
+	}
+}
+
+// TestEndOfASilentClient: one that has announced a message and does not send it.
+func TestEndOfASilentClient(t *testing.T) {
+	for name, max := range map[string]int64{"in a message": 10, "before a message": 0} {
+		t.Run(name, func(t *testing.T) {
+			ended := make(chan bool)
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				c, err := wsconn.Accept(w, r, wsconn.Options{Send: 50 * time.Millisecond})
+				if err != nil {
+					t.Errorf("Accept: %v", err)
+					return
+				}
+				if max > 0 {
+					if _, err := c.Text(r.Context(), max); !errors.Is(err, wsconn.ErrTooLong) {
+						t.Errorf("Text: %v", err)
+					}
+				}
+				_ = c.End(wsconn.TooLong, "")
+				c.Abort()
+				close(ended)
+			}))
+			defer s.Close()
+			c, err := net.Dial("tcp", s.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"+
+				"\x81\xff\x00\x00\x00\x01\x00\x00\x00\x00mask"+"the first bytes"); err != nil {
+				t.Fatal(err)
+			}
+			<-ended
 		})
 	}
 }

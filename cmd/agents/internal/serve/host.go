@@ -238,7 +238,7 @@ func (h *agentServer) newMetrics() *serve.Metrics {
 func (h *agentServer) mounts(ctx context.Context) (list []serve.Mount, stop func()) {
 	var stops []func()
 	openai := func(to serve.Host) http.Handler {
-		api := &openaiapi.Handler{Host: to, Warn: h.panicked, NewID: session.NewID}
+		api := &openaiapi.Handler{Host: to, Warn: h.panicked, NewID: session.NewID, Checked: true}
 		// Runs that wait for a client would hold up the end of the server.
 		done := context.AfterFunc(ctx, api.Close)
 		stops = append(stops, func() { done(); api.Close() })
