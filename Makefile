@@ -103,10 +103,12 @@ bench: build
 	go test -run='^$$' -bench=. -benchmem ./...
 
 # The figures of docs/at-most-once.md, with coding agents that others wrote. TAU2_BENCH names a
-# checkout of tau2-bench, whose tasks are then measured too.
+# checkout of tau2-bench, whose tasks are then measured too. PROGRAM is a pattern of the
+# programs to measure; the others keep their figures.
 bench-once: build
 	pkg/internal/realmcp/install realagents
-	AGENTS_TEST_AGENTS=$(CURDIR)/build/agents go test -count=1 -v -timeout=4h -run='^TestMeasure$$' ./pkg/internal/once -update
+	AGENTS_TEST_AGENTS=$(CURDIR)/build/agents go test -count=1 -v -timeout=4h -run='^TestMeasure$$$(if $(PROGRAM),/^programs$$/^($(PROGRAM))$$)' ./pkg/internal/once -update
+	go test -count=1 -run='^TestTheFigureIsThatOfThePage$$' ./pkg/internal/once -update
 
 # The figures of agents beside other coding agents, in docs/performance.md.
 bench-peers: build

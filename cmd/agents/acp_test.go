@@ -391,7 +391,9 @@ func TestAnEditorNamesFoldersAndServers(t *testing.T) {
 	c.prompt(id, "write")
 }
 
-func TestAnEditorAnswersForms(t *testing.T) {
+// formFiles are an agent with an MCP server that asks who is there.
+func formFiles(t *testing.T) map[string]string {
+	t.Helper()
 	files := acpFiles()
 	files["agent.json"] = `{"tag":"OpenAIAgentDescription","contents":{"slug":"root","flavor":"scripted","script":"script.json","mcpServers":[{"tag":"McpSimpleBinary","contents":{"name":"fake","executable":"./mcp-fake"}}]}}`
 	files["script.json"] = `{"rules":[{"when":{"role":"user"},"answer":{"calls":[{"tool":"mcp_fake_ask","args":{"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"answer":{"type":"string"}}}}}}]}},{"answer":{"text":"${result.mcp_fake_ask}"}}]}`
@@ -401,19 +403,47 @@ func TestAnEditorAnswersForms(t *testing.T) {
 	}
 	files["mcp-fake"] = fmt.Sprintf("#!/bin/sh\nln -sf %q fake/mcp-fake\nexec fake/mcp-fake\n", self)
 	files["fake/README"] = "x"
-	c := startACP(t, files, "--yes")
+	return files
+}
+
+func TestAnEditorAnswersForms(t *testing.T) {
+	c := startACP(t, formFiles(t), "--yes")
 	c.prompt(c.session(), "ask")
 	want(t, c.taken(), "the editor answers", "Who?")
 }
 
-// A client of a later version is answered with version 1.
-func TestAnEditorOfALaterVersion(t *testing.T) {
-	c := startACP(t, acpFiles(), "--no-session")
-	var r acp.InitializeResponse
-	c.call(acp.MethodInitialize, json.RawMessage(`{"protocolVersion":2,"info":{"name":"editor","version":"1"},"capabilities":{"elicitation":{"form":{}}}}`), &r)
-	if r.ProtocolVersion != acp.Version || r.AgentInfo == nil {
-		t.Errorf("initialize of version 2 = %+v", r)
+// TestAnEditorOfAnotherVersion: clients are answered with version 1, whatever they ask for. What a
+// client of a later version can do counts, wherever it says so, and the answer has what version 2
+// requires.
+func TestAnEditorOfAnotherVersion(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hello       string
+		info, forms bool
+	}{
+		"1":                  {`{"protocolVersion":1,"clientCapabilities":{"elicitation":{"form":{}}}}`, false, true},
+		"1, members of 2":    {`{"protocolVersion":1,"info":{"name":"e","version":"1"},"capabilities":{"elicitation":{"form":{}}}}`, false, false},
+		"0":                  {`{"protocolVersion":0}`, false, false},
+		"2":                  {`{"protocolVersion":2,"info":{"name":"e","version":"1"},"capabilities":{"elicitation":{"form":{},"url":null}}}`, true, true},
+		"2, nothing":         {`{"protocolVersion":2,"info":{"name":"e","version":"1"}}`, true, false},
+		"2, null":            {`{"protocolVersion":2,"info":{"name":"e","version":"1"},"capabilities":{"auth":{"terminal":{}},"elicitation":null}}`, true, false},
+		"2, members of both": {`{"protocolVersion":2,"info":{"name":"e","version":"1"},"capabilities":{},"clientInfo":{"name":"e","version":"1"},"clientCapabilities":{"elicitation":{"form":{}}}}`, true, true},
+		"the last":           {`{"protocolVersion":65535,"info":{"name":"e","version":"1"},"capabilities":{"elicitation":{"form":{}}}}`, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := startACP(t, formFiles(t), "--yes", "--no-session")
+			var text json.RawMessage
+			c.call(acp.MethodInitialize, json.RawMessage(tt.hello), &text)
+			var r acp.InitializeResponse
+			if err := json.Unmarshal(text, &r); err != nil || r.ProtocolVersion != acp.Version || r.AgentInfo == nil || (r.Info != nil) != tt.info || tt.info && *r.Info != *r.AgentInfo {
+				t.Errorf("the answer is %s, %v", text, err)
+			}
+			if stop := c.prompt(c.session(), "ask"); stop != acp.EndTurn {
+				t.Errorf("the turn stopped with %s", stop)
+			}
+			if shown := c.taken(); strings.Contains(shown, "the editor answers") != tt.forms {
+				t.Errorf("a form was shown: %v, in\n%s", !tt.forms, shown)
+			}
+		})
 	}
-	c.prompt(c.session(), "echo one")
-	want(t, c.taken(), "agent_message_chunk echo one")
 }

@@ -2,7 +2,7 @@
 // use to talk to agents: newline-delimited JSON-RPC 2.0 on the standard input and output of
 // the agent. The schema is schema/v1/schema.json of
 // https://github.com/agentclientprotocol/agent-client-protocol; comments mark what is
-// unstable there.
+// unstable there. Of version 2, a draft, only what the negotiation of a version needs is here.
 //
 // A [Conn] is one end of a connection: the agent (package acpserver) or the client (package
 // acpclient).

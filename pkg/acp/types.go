@@ -43,6 +43,8 @@ type InitializeRequest struct {
 	ProtocolVersion    int                `json:"protocolVersion"`
 	ClientCapabilities ClientCapabilities `json:"clientCapabilities"`
 	ClientInfo         *Implementation    `json:"clientInfo,omitempty"`
+	// Capabilities are where version 2 has them. It has no FS and no Terminal.
+	Capabilities ClientCapabilities `json:"capabilities,omitzero"`
 }
 
 // AgentCapabilities are what an agent offers.
@@ -70,6 +72,9 @@ type InitializeResponse struct {
 	AgentCapabilities AgentCapabilities `json:"agentCapabilities"`
 	AuthMethods       []Mode            `json:"authMethods"`
 	AgentInfo         *Implementation   `json:"agentInfo,omitempty"`
+	// Info is AgentInfo in version 2, where it is required. A client that asks for version 2 may
+	// read the answer by the schema of that version before it looks at ProtocolVersion.
+	Info *Implementation `json:"info,omitempty"`
 }
 
 // A Pair is a variable of the environment or a header.

@@ -2,7 +2,8 @@
 // tests. The environment variable ACP_SCHEMA names the folder schema/v1 in a checkout of
 // agentclientprotocol/agent-client-protocol; without it, nothing is compared. A message must be
 // valid against both the stable and the unstable schema. Its properties may be defined only in the
-// unstable one: objects in the stable one are open.
+// unstable one: objects in the stable one are open. The answer to a client that asks for version 2
+// must be valid against the schemas in schema/v2 too.
 //
 // A test gets a [Checker] from [New] and copies both directions of a connection to its writers.
 package acptest
@@ -28,10 +29,15 @@ import (
 // concurrently with each other.
 type Checker struct {
 	fail  func(error)
-	files []*file
+	files []*file // of version 1, then of version 2; the unstable one is the second of each
 
 	mu    sync.Mutex
-	asked [2]map[string]string // id → method of the requests, ours and theirs
+	asked [2]map[string]request // by id: ours and theirs
+}
+
+type request struct {
+	method string
+	later  bool // it asks for version 2
 }
 
 // A file is one schema.
@@ -49,8 +55,8 @@ func New(fail func(error)) (*Checker, error) {
 	if dir == "" {
 		return nil, nil
 	}
-	c := &Checker{fail: fail, asked: [2]map[string]string{{}, {}}}
-	for _, name := range []string{"schema.json", "schema.unstable.json"} {
+	c := &Checker{fail: fail, asked: [2]map[string]request{{}, {}}}
+	for _, name := range []string{"schema.json", "schema.unstable.json", "../v2/schema.json", "../v2/schema.unstable.json"} {
 		f, err := read(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
@@ -158,7 +164,9 @@ func (c *Checker) message(side int, line []byte) error {
 	}
 	err := json.Unmarshal(line, &m)
 	if m.Method != "" && m.ID != nil {
-		c.asked[side][string(m.ID)] = m.Method
+		var hello struct{ ProtocolVersion int }
+		_ = json.Unmarshal(m.Params, &hello) // of another shape: 0
+		c.asked[side][string(m.ID)] = request{m.Method, hello.ProtocolVersion > 1}
 	}
 	if side == 1 {
 		return nil
@@ -166,19 +174,29 @@ func (c *Checker) message(side int, line []byte) error {
 	if err != nil || m.Version != "2.0" {
 		return fmt.Errorf("not a JSON-RPC message: %w", err)
 	}
+	asked := request{}
+	if m.Method == "" {
+		asked = c.asked[1][string(m.ID)]
+	}
+	files := c.files[:2]
+	if asked.later {
+		files = c.files
+	}
 	var errs []error
-	for _, f := range c.files {
+	names := map[string]bool{}
+	for _, f := range files {
+		maps.Copy(names, f.names)
 		switch {
 		case m.Error != nil:
 			err = f.compare([]string{"Error"}, m.Error)
 		case m.Method != "":
 			err = f.compare(f.types[[2]string{m.Method, "params"}], m.Params)
 		default:
-			err = f.compare(f.types[[2]string{c.asked[1][string(m.ID)], "result"}], m.Result)
+			err = f.compare(f.types[[2]string{asked.method, "result"}], m.Result)
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(append(errs, c.files[1].known(m.Params), c.files[1].known(m.Result))...)
+	return errors.Join(append(errs, known(names, m.Params), known(names, m.Result))...)
 }
 
 // compare returns an error unless value is valid against one of the definitions in types.
@@ -205,16 +223,16 @@ func (f *file) compare(types []string, value json.RawMessage) error {
 	return errors.Join(errs...)
 }
 
-// known returns an error if value has a name that is not the name of any property in the schema,
-// outside of members with free contents. Objects are open in the schema, so a misspelled name would
+// known returns an error if value has a name that is not among those of the properties in the
+// schemas, outside of members with free contents. Objects are open there, so a misspelled name would
 // be valid.
-func (f *file) known(value json.RawMessage) error {
+func known(names map[string]bool, value json.RawMessage) error {
 	var object map[string]json.RawMessage
 	var list []json.RawMessage
 	_ = json.Unmarshal(value, &object) // neither succeeds for a text, number, boolean or null
 	_ = json.Unmarshal(value, &list)
 	for _, below := range list {
-		if err := f.known(below); err != nil {
+		if err := known(names, below); err != nil {
 			return err
 		}
 	}
@@ -223,10 +241,10 @@ func (f *file) known(value json.RawMessage) error {
 		case "_meta", "rawInput", "rawOutput", "requestedSchema", "data":
 			continue
 		}
-		if !f.names[name] {
+		if !names[name] {
 			return fmt.Errorf("the schema has no property %q", name)
 		}
-		if err := f.known(below); err != nil {
+		if err := known(names, below); err != nil {
 			return err
 		}
 	}

@@ -152,10 +152,14 @@ func (s *Server) method(method string, params json.RawMessage) acp.Answer {
 }
 
 func (s *Server) initialize(_ context.Context, p *acp.InitializeRequest) (any, error) {
-	s.mu.Lock()
-	s.caps = p.ClientCapabilities
-	s.mu.Unlock()
+	caps := p.ClientCapabilities
 	r := acp.InitializeResponse{ProtocolVersion: acp.Version, AuthMethods: []acp.Mode{}, AgentInfo: &acp.Implementation{Name: s.Name, Version: s.Version}}
+	if p.ProtocolVersion > acp.Version {
+		r.Info, caps = r.AgentInfo, cmp.Or(caps, p.Capabilities)
+	}
+	s.mu.Lock()
+	s.caps = caps
+	s.mu.Unlock()
 	c := &r.AgentCapabilities
 	c.LoadSession, c.MCP.HTTP = true, true
 	c.Prompt.Image, c.Prompt.Audio, c.Prompt.EmbeddedContext = true, true, true

@@ -14,7 +14,7 @@ import (
 // TestTheFigureIsThatOfThePage: docs/at-most-once.svg is drawn from the table of the page; -update
 // writes it. It shows the runs of our own tasks that end with the right database.
 func TestTheFigureIsThatOfThePage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/at-most-once.md")
+	page, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}

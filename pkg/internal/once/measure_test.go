@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "measure everything and write docs/at-most-once.md, or docs/peers.md")
+var update = flag.Bool("update", false, "measure everything and write docs/at-most-once.md or docs/performance.md")
 
 // A row is the sum of many runs.
 type row struct {
@@ -51,7 +51,63 @@ type measure struct {
 	rng                   *rand.Rand
 }
 
-// TestMeasure writes the figures of docs/at-most-once.md.
+const page = "../../../docs/at-most-once.md"
+
+// tables returns the figures of the page, below their heading.
+func tables(all []measure) string {
+	var sum measure
+	for i := range all {
+		sum.versions.Write(all[i].versions.Bytes())
+		sum.rows.Write(all[i].rows.Bytes())
+		sum.texts.Write(all[i].texts.Bytes())
+	}
+	return fmt.Sprintf("| program | version | resumed with |\n|---|---|---|\n%s\n%s%s\nWhat the model reads of a call that was interrupted:\n\n| program | result |\n|---|---|\n%s",
+		&sum.versions, rowsHead, &sum.rows, &sum.texts)
+}
+
+// pageFigures returns what tables has written to the page.
+func pageFigures(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, figures, ok := strings.Cut(string(text), "written by make bench-once -->\n\n")
+	_, figures, found := strings.Cut(figures, "\n\n")
+	figures, _, ends := strings.Cut(figures, "\n<!-- end of figures -->")
+	if !ok || !found || !ends {
+		t.Fatalf("%s has no figures", page)
+	}
+	return figures
+}
+
+// kept returns the lines of a program in the figures of the page.
+func kept(figures, name string) (m measure) {
+	parts := strings.Split(figures, "\n\n")
+	for i, table := range map[int]*bytes.Buffer{0: &m.versions, 1: &m.rows, 3: &m.texts} {
+		for line := range strings.Lines(parts[i] + "\n") {
+			if strings.HasPrefix(line, "| "+name+" |") {
+				table.WriteString(line)
+			}
+		}
+	}
+	return m
+}
+
+// TestFiguresAreKept: if nothing is measured, the page stays as it is.
+func TestFiguresAreKept(t *testing.T) {
+	figures := pageFigures(t)
+	var all []measure
+	for _, p := range programs {
+		all = append(all, kept(figures, p.name))
+	}
+	if got := tables(all); got != figures {
+		t.Errorf("kept %s\nof %s", got, figures)
+	}
+}
+
+// TestMeasure writes the figures of docs/at-most-once.md. Programs that are not measured, since
+// -run names another or they are not installed, keep theirs.
 func TestMeasure(t *testing.T) {
 	if !*update {
 		t.Skip("it measures for half an hour: run `make bench-once`")
@@ -79,15 +135,14 @@ func TestMeasure(t *testing.T) {
 			})
 		}
 	})
-	var sum measure
+	figures := pageFigures(t)
 	for i := range all {
-		sum.versions.Write(all[i].versions.Bytes())
-		sum.rows.Write(all[i].rows.Bytes())
-		sum.texts.Write(all[i].texts.Bytes())
+		if all[i].rows.Len() == 0 {
+			all[i] = kept(figures, programs[i].name)
+		}
 	}
-	text := fmt.Sprintf("%s/%s, %d processors.\n\n| program | version | resumed with |\n|---|---|---|\n%s\n%s%s\nWhat the model reads of a call that was interrupted:\n\n| program | result |\n|---|---|\n%s",
-		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), &sum.versions, rowsHead, &sum.rows, &sum.texts)
-	if err := replaceFigures("../../../docs/at-most-once.md", "bench-once", text); err != nil {
+	text := fmt.Sprintf("%s/%s, %d processors.\n\n%s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), tables(all))
+	if err := replaceFigures(page, "bench-once", text); err != nil {
 		t.Error(err)
 	}
 }
@@ -99,7 +154,8 @@ func (m *measure) program(t *testing.T, p program, path, set string, list []task
 		return
 	}
 	sums := []row{{program: p.name, set: set, model: "careful"}, {program: p.name, set: set, model: "hasty"}}
-	took := play(t, &world{program: p, path: path, task: list[0]}).took
+	took := paceOf(t, p, path, list[0])
+	t.Log(p.name, took)
 	said := ""
 	for i, k := range list {
 		for j := range each {

@@ -17,6 +17,7 @@ const (
 	acpClient = "@agentclientprotocol/sdk/dist/examples/client.js"
 	acpAgent  = "@agentclientprotocol/sdk/dist/examples/agent.js"
 	acpSDK    = "@agentclientprotocol/sdk/dist/acp.js"
+	acpSDK2   = "@agentclientprotocol/sdk/dist/v2/acp.js"
 )
 
 // acpTree writes an agent that writes a file and asks the SDK's example agent.
@@ -207,5 +208,38 @@ func TestACPForest(t *testing.T) {
 		if c.seen[method] == 0 {
 			t.Errorf("no message of %s was checked", method)
 		}
+	}
+}
+
+// TestACPVersion2: a client of version 2 reads that the agent speaks version 1. An agent of version
+// 2 cannot be a sub-agent, which says why, and one of both versions can.
+func TestACPVersion2(t *testing.T) {
+	k := installed(t)
+	script, err := filepath.Abs("testdata/acp-v2.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := func(role string) []string {
+		return []string{k.node, script, k.module(acpSDK), k.module(acpSDK2), role}
+	}
+	for role, want := range map[string]string{
+		"client": `{"code":-32600,"message":"Invalid request: The v2 API only supports protocol version 2","data":{"expectedProtocolVersion":2,"receivedProtocolVersion":1}}`,
+		"agent":  "initialize with version 1 of the protocol: Unsupported protocol version",
+		"both":   "It said: version 1 works",
+	} {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			dir := acpTree(t, k)
+			run := []string{k.agents, "run", "--no-session", "--agent-file", "agent.json", "-p", "go"}
+			if role == "client" {
+				run = append(command(role), k.agents, "acp", "--no-session", "--agent-file", "agent.json")
+			}
+			k.writeJSON(t, dir, "tools/example.json", object{"tag": "AcpAgent", "contents": object{"slug": "example", "command": command(role)}})
+			cmd := exec.Command(run[0], run[1:]...)
+			cmd.Dir, cmd.Env = dir, k.environ(dir)
+			if got := finish(t, cmd); !strings.Contains(got.stdout, want) {
+				t.Errorf("printed %s%s, want %s", got.stdout, got.stderr, want)
+			}
+		})
 	}
 }

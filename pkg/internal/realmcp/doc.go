@@ -9,8 +9,8 @@
 //     agent uses and as a client of `agents mcp-server`;
 //   - acp_test.go: the example client and the example agent of the Agent Client
 //     Protocol's SDK, with `agents acp` between them, and an editor and a coding agent
-//     made with the SDK (testdata); acp_schema_test.go compares their messages with the
-//     protocol's schema;
+//     made with the SDK (testdata), and programs of the draft of version 2;
+//     acp_schema_test.go compares the messages of version 1 with the protocol's schema;
 //   - openai_test.go: OpenAI's library as a client of `agents serve`;
 //   - anthropic_test.go: Anthropic's library beside the provider of its protocol;
 //   - responses_test.go: OpenAI's library beside the provider of the Responses protocol;

@@ -148,7 +148,7 @@ func (t *talk) open(ctx context.Context) error {
 	}
 	var about acp.InitializeResponse
 	if err := t.conn.Call(ctx, acp.MethodInitialize, hello, &about); err != nil {
-		return err
+		return fmt.Errorf("initialize with version %d of the protocol: %w", acp.Version, err)
 	}
 	if about.ProtocolVersion != acp.Version {
 		return fmt.Errorf("it uses version %d of the protocol, not %d", about.ProtocolVersion, acp.Version)

@@ -187,10 +187,14 @@ func fake(name string) {
 			switch method {
 			case acp.MethodInitialize:
 				version := acp.Version
-				if name == "version" {
+				switch name {
+				case "version":
 					version = 9
-				}
-				if name == "silent" {
+				case "version 2": // a message of the draft
+					return json.RawMessage(`{"protocolVersion":2,"info":{"name":"a","version":"1"},"capabilities":{"session":{"mcp":{"stdio":{}}}},"authMethods":[{"type":"agent","methodId":"m","name":"Log in"}]}`), nil
+				case "version 2 only": // as its SDK for TypeScript
+					return nil, &jsonrpc.Error{Code: -32022, Message: "Unsupported protocol version", Data: json.RawMessage(`{"requested":1,"supported":[2]}`)}
+				case "silent":
 					select {}
 				}
 				return acp.InitializeResponse{ProtocolVersion: version, AuthMethods: []acp.Mode{{ID: "x", Name: "Log in"}}}, nil
@@ -383,11 +387,15 @@ func TestPermissionsPassTheGate(t *testing.T) {
 
 func TestWhatGoesWrongWithAnAgent(t *testing.T) {
 	for name, want := range map[string]string{
-		"exit":      "the program ended before it answered; its stderr ends with:\nout of coffee",
-		"garbage":   "more than 100 lines of its output are not messages",
-		"flood":     "it sent more than 1048576 bytes of text at once",
-		"calls":     "it made more than 2000 calls",
-		"version":   "it uses version 9 of the protocol, not 1",
+		"exit":    "the program ended before it answered; its stderr ends with:\nout of coffee",
+		"garbage": "more than 100 lines of its output are not messages",
+		"flood":   "it sent more than 1048576 bytes of text at once",
+		"calls":   "it made more than 2000 calls",
+		"version": "it uses version 9 of the protocol, not 1",
+
+		"version 2":      "it uses version 2 of the protocol, not 1",
+		"version 2 only": "initialize with version 1 of the protocol: Unsupported protocol version",
+
 		"silent":    "no session was opened within 100ms",
 		"hang":      "it sent nothing for 200ms",
 		"deaf":      "it sent nothing for 200ms",
