@@ -85,7 +85,7 @@ func TestEveryday(t *testing.T) {
 		path := p.path(t)
 		heads = append(heads, name)
 		if i > 0 {
-			heads[i] += " " + number.FindString(p.version(path))
+			heads[i] += " " + p.version(path)
 		}
 		dir := t.TempDir()
 		home := filepath.Join(dir, "home")

@@ -4,6 +4,7 @@ package once
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -16,7 +17,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "measure everything and write docs/at-most-once.md or docs/performance.md")
+var update = flag.Bool("update", false, "measure everything and write the figures of a page")
 
 // A row is the sum of many runs.
 type row struct {
@@ -211,10 +212,7 @@ func (p program) version(path string) string {
 		return "of this commit"
 	}
 	out, _ := exec.Command(path, "--version").CombinedOutput() // without a number: as it is
-	if line := regexp.MustCompile(`(?m)^.*\d+\.\d+.*$`).Find(out); line != nil {
-		return string(line)
-	}
-	return strings.TrimSpace(string(out))
+	return cmp.Or(number.FindString(string(out)), strings.TrimSpace(string(out)))
 }
 
 // replaceFigures writes text between the markers of a page for a target of the Makefile.
