@@ -270,7 +270,7 @@ func (b *blocks) top() *container {
 }
 
 // verbatim writes a line of code, indented. One that is too long continues between words on lines
-// that are indented further than it begins.
+// that are indented further than it begins, if there is room for that.
 func (b *blocks) verbatim(text string) {
 	const indent = "  "
 	if isBlank(text) {
@@ -280,13 +280,13 @@ func (b *blocks) verbatim(text string) {
 	text = expandAll(text)
 	room := max(b.room()-len(indent), 1)
 	blanks := min(indentOf(text), room/2)
-	before, width := indent+text[:blanks], room-blanks
-	if termtext.Width(text[blanks:]) > width {
-		width -= len(indent)
+	before, width, further := indent+text[:blanks], room-blanks, ""
+	if termtext.Width(text[blanks:]) > width && width > len(indent)+1 { // a character may need two cells
+		width, further = width-len(indent), indent
 	}
 	for i, l := range wrap(cells(text[blanks:], 0, ""), max(width, 1), true) {
 		if i == 1 {
-			before += indent
+			before += further
 		}
 		b.write(before + b.render(l))
 	}

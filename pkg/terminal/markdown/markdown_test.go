@@ -170,6 +170,7 @@ func FuzzRender(f *testing.F) {
 	f.Add(string(sample), byte(40), uint16(7))
 	f.Add("- > 1. `a\n|a|b|\n|-|-|\n|漢\u0301|", byte(1), uint16(1))
 	f.Add(strings.Repeat("> - ", 60)+"a", byte(12), uint16(3))
+	f.Add(">* *\t\t00世", byte(12), uint16(3))
 	f.Add("*a **b ~~c~~ [d](e) `f` <g@h> &#x41; \x1b[2J\u202e\r\n===\n\tx\n```\n\t\ty", byte(20), uint16(2))
 	f.Fuzz(func(t *testing.T, text string, width byte, chunk uint16) {
 		for _, format := range []Format{{Width: int(width)}, {Width: int(width), Color: true}, {Width: int(width), ASCII: true}} {
@@ -194,6 +195,21 @@ func FuzzRender(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestCodeFitsEveryWidth has code in every nesting, with every indentation.
+func TestCodeFitsEveryWidth(t *testing.T) {
+	for width := range 40 {
+		for _, nest := range []string{"", ">", "* ", ">* ", ">* * ", "> > * ", "1. ", "- - - - "} {
+			for blanks := 4; blanks < 14; blanks++ {
+				for _, word := range []string{"00", "世界世", "a世", "long_words_that_never_end", "a b c d e f g h"} {
+					for _, f := range []Format{{Width: width}, {Width: width, ASCII: true}} {
+						checkLines(t, Render(nest+strings.Repeat(" ", blanks)+word, f), f)
+					}
+				}
+			}
+		}
+	}
 }
 
 func checkLines(t *testing.T, text string, f Format) {
