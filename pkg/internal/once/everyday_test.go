@@ -69,8 +69,8 @@ func TestEveryday(t *testing.T) {
 			return
 		}
 		text := "All is done."
-		if asked := question.FindAll(body, -1); len(asked) > 0 {
-			text = "The answer to " + string(asked[len(asked)-1])
+		if list := question.FindAll(body, -1); len(list) > 0 {
+			text = "The answer to " + string(list[len(list)-1])
 		} else if strings.Contains(string(body), "anynumber") {
 			text = `{"n":1}`
 		}
@@ -224,8 +224,8 @@ func (c console) screen(t *testing.T, line, ready, typed, want string) time.Dura
 			if strings.Contains(screen, text) {
 				return
 			}
-			for question, keys := range asked { // in the round that does not count
-				if strings.Contains(screen, question) {
+			for what, keys := range asked { // in the round that does not count
+				if strings.Contains(screen, what) {
 					tmux(append([]string{"send-keys"}, keys...)...)
 					time.Sleep(time.Second)
 				}
