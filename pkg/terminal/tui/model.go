@@ -171,6 +171,7 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		m.input.SetWidth(m.width)
 		m.input.MaxHeight = max(1, m.liveRows()-3)
 	case connectedMsg:
+		m.entered = m.entered && msg.err == nil
 		return m.sendEntered(m.connected(msg))
 	case arrivedMsg:
 		return m.arrived(msg)

@@ -943,3 +943,21 @@ func TestEnterWhileTheSessionIsRead(t *testing.T) {
 		}
 	}
 }
+
+// TestEnterWhileTheServerStarts: a second message is sent once the server has started. If it does
+// not start, the message stays in the input.
+func TestEnterWhileTheServerStarts(t *testing.T) {
+	for _, err := range []error{nil, errors.New("it did not start")} {
+		m := newTest(t, nil)
+		m.connectedOnce, m.talks[0].waiting = true, &agent.Start{}
+		m.typeText("hello")
+		m.press(tea.KeyPressMsg{Code: tea.KeyEnter})
+		if m.input.Value() != "hello" || m.message != "the server is starting" {
+			t.Fatalf("the input is %q after Enter, and the message %q", m.input.Value(), m.message)
+		}
+		m.send(connectedMsg{server: m.server, err: err})
+		if sent := m.input.Value() == ""; sent != (err == nil) {
+			t.Errorf("%v: sent is %t; the input is %q", err, sent, m.input.Value())
+		}
+	}
+}
