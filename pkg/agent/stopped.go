@@ -21,9 +21,9 @@ func (s *Session) applyFailure(e Event) error {
 	if m := e.Message; m != nil {
 		switch {
 		case m.Role != RoleAssistant || len(m.Calls)+len(m.Results) > 0:
-			return errors.New("with a message that is not the beginning of an answer")
+			return errors.New("its message is not the beginning of an answer")
 		case len(s.Messages) == 0 || s.last().Role == RoleAssistant:
-			return errors.New("with the beginning of an answer, and nothing was asked")
+			return errors.New("it has the beginning of an answer, but the model was not asked for one")
 		}
 	}
 	if e.Summary {
@@ -46,8 +46,8 @@ func (s *Session) addStopped() {
 	s.Stopped = nil
 }
 
-// saidStopped reports whether Messages ends with Stopped, as while a person has the conversation
-// shortened.
+// saidStopped reports whether Stopped is already at the end of Messages. It is while a
+// conversation is shortened at a person's request.
 func (s *Session) saidStopped() bool {
 	return s.Stopped != nil && len(s.Messages) > 0 && s.last().Role == RoleAssistant
 }

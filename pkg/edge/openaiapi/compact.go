@@ -12,8 +12,8 @@ import (
 
 // compactMark begins the content of an item that compaction returned. The base64 of a list of
 // items of the API follows, which are the shortened conversation. They are not encrypted: a key
-// would have to be the same in all servers, and after a restart. So they are read like all other
-// items, as something that any client can have written.
+// would have to be shared by all servers and survive restarts. So they are not trusted: any
+// client could have written them, and they are checked like all other items.
 const compactMark = "agents1."
 
 // compact sets the text of the reply to the shortened conversation.
@@ -66,7 +66,7 @@ func (m *message) expand(n *items, t *thread, param string) error {
 	}
 	return each(n, list, param, func(m *message, param string) error {
 		if m.Type == "compaction" {
-			return unsupported(param+".type", "a compaction contains no other")
+			return unsupported(param+".type", "a compaction cannot contain another compaction")
 		}
 		return m.add(n, t, param)
 	})

@@ -268,7 +268,7 @@ func (x *exchange) tell(ctx context.Context, out output) bool {
 				return out.lost() == nil
 			case m.reply != nil:
 				out.finish(m.reply)
-				// A client that closes a WebSocket in order behind the reply has got it.
+				// A client that closes its WebSocket normally after the reply has received the reply.
 				return out.lost() == nil && (ctx.Err() == nil || errors.Is(context.Cause(ctx), io.EOF))
 			}
 		case piece != "":

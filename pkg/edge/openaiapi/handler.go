@@ -62,11 +62,12 @@ type Handler struct {
 	// Linger is how long a run continues after its client has gone. The same request, repeated
 	// in this time, follows it. 0 means DefaultLinger.
 	Linger time.Duration
-	// SocketTime is how long a WebSocket connection is open, and longer only until the end of
-	// the response in progress. 0 means DefaultSocketTime, that of Open Responses.
+	// SocketTime is how long a WebSocket connection may stay open. A response in progress is
+	// completed first. 0 means DefaultSocketTime, the limit that Open Responses sets.
 	SocketTime time.Duration
-	// Checked means that somebody has checked the Origin of requests. Otherwise WebSocket
-	// connections of pages of another host are refused: browsers do not protect them.
+	// Checked means that the caller has already checked the Origin of requests. If it is false,
+	// WebSocket connections from pages of other hosts are refused, because browsers let any page
+	// open one.
 	Checked bool
 	// Warn gets the text and the stack of a panic, which fails the request; nil lets it end the
 	// program.

@@ -38,7 +38,7 @@ type socketEnd struct {
 func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
 	if origin := r.Header.Get("Origin"); origin != "" && !h.Checked {
 		if u, err := url.Parse(origin); err != nil || !strings.EqualFold(u.Host, r.Host) {
-			writeError(w, invalid("", "", "a page of %.200q may not call this server", origin).as(http.StatusForbidden))
+			writeError(w, invalid("", "", "pages from %.200q may not call this server", origin).as(http.StatusForbidden))
 			return
 		}
 	}
@@ -90,8 +90,8 @@ func (h *Handler) evict(s *socket) {
 	}
 }
 
-// converse answers requests until the connection ends. The end of idle ends it, but not the
-// response in progress.
+// converse answers requests until the connection ends. When idle is canceled, it completes the
+// response in progress and then closes the connection.
 func (h *Handler) converse(r *http.Request, s *socket, idle context.Context) {
 	var serving sync.WaitGroup
 	defer serving.Wait()
@@ -139,7 +139,7 @@ func (h *Handler) receive(ctx context.Context, s *socket, queue chan<- []byte) e
 		case queue <- request:
 		default:
 			return &socketEnd{(&apiError{Type: "rate_limit_error", Code: text("rate_limit_exceeded"),
-				Text: fmt.Sprintf("more than %d requests wait for the response before them", maxQueued)}).as(http.StatusTooManyRequests), wsconn.TryLater}
+				Text: fmt.Sprintf("more than %d requests are waiting on this connection", maxQueued)}).as(http.StatusTooManyRequests), wsconn.TryLater}
 		}
 	}
 }

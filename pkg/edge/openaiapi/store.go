@@ -22,8 +22,9 @@ type stored struct {
 	socket   *socket // of the only client that can continue it; nil means all
 }
 
-// stored returns the position of a stored response for a request from a connection, nil if it is
-// of HTTP; param is the parameter that names it, "" for the URL. h.mu is held.
+// stored returns the index in h.store of the response id. from is the WebSocket connection of the
+// request, nil for plain HTTP. param is the parameter that contains id, "" if the URL does. The
+// caller holds h.mu.
 func (h *Handler) stored(id, param string, from *socket) (int, error) {
 	i := slices.IndexFunc(h.store, func(s stored) bool { return s.id == id && (s.socket == nil || s.socket == from) })
 	if i < 0 {
@@ -112,8 +113,8 @@ func (h *Handler) earlier(id string, from *socket) ([]agent.Message, error) {
 	return h.store[i].messages, nil
 }
 
-// keep stores the conversation of a request. The oldest ones make room for it. A connection has
-// one that is not to be stored, the last.
+// keep stores the conversation of a request. It removes the oldest ones if there is no room. With
+// "store": false, only the connection of the request can continue it, until its next response.
 func (h *Handler) keep(id string, messages []agent.Message, req *request, items []json.RawMessage) {
 	s := stored{id: id, messages: messages, items: items, size: 1000 + len(encode(messages))}
 	for _, it := range items {

@@ -80,7 +80,7 @@ func (t *thread) finish() error {
 		return err
 	}
 	if n := len(t.messages); n == 0 || t.messages[n-1].Role == agent.RoleAssistant || t.messages[n-1].Role == agent.RoleUser && len(t.messages[n-1].Parts) == 0 {
-		return invalid("", "invalid_value", "the last message must be of the user, and not empty, or the result of a tool")
+		return invalid("", "invalid_value", "the last message must be a tool result or a non-empty user message")
 	}
 	return nil
 }

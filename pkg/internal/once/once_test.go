@@ -225,8 +225,8 @@ func paceOf(t *testing.T, p program, path string, k task) pace {
 	return pace{first, play(t, &world{program: p, path: path, task: k, dir: dir}).took}
 }
 
-// plan returns kills for a task: one of the kind of the point, and with the second start one at a
-// time of its own.
+// plan returns two kills for a task: the first at the given kind of point, the second, after the
+// restart, at a random time.
 func plan(rng *rand.Rand, point string, k task, took pace) []kill {
 	one := func(point string, took time.Duration) kill {
 		return kill{point, 1 + rng.IntN(len(k.actions)), time.Duration(rng.Float64() * float64(took))}

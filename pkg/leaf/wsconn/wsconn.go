@@ -194,7 +194,7 @@ func (c *Conn) Text(ctx context.Context, limit int64) ([]byte, error) {
 	return text, received(err)
 }
 
-// received returns an error of the library as that of Receive.
+// received converts an error of the library to the one that Receive returns.
 func received(err error) error {
 	switch status := websocket.CloseStatus(err); {
 	case errors.Is(err, websocket.ErrMessageTooBig):

@@ -434,8 +434,8 @@ func TestModelsOfTheServerAreOffered(t *testing.T) {
 	run("agents prices --agent-file local.json --online gpt-5-mini 2>&1", `[^\n]*list the models of `+host+`: HTTP 500[^\n]*\n *gpt-5-mini`)
 }
 
-// If a file below the agent file has changed, the question about it comes before the interface
-// begins, which has no terminal for it.
+// If a file below the agent file has changed, agents asks about it before the interface starts,
+// because it cannot ask on the terminal afterwards.
 func TestAChangedTreeIsAskedAboutInPlace(t *testing.T) {
 	s := openChat(t, 100, 40, "PS1='$ ' ENV= sh -i")
 	s.Await(`^\$`)
