@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -184,4 +185,38 @@ func TestCompactionItemsAreNotTrusted(t *testing.T) {
 // items is a content as the server makes it.
 func items(list string) string {
 	return "agents1." + base64.StdEncoding.EncodeToString([]byte(list))
+}
+
+// An Idempotency-Key names one request: the same body at another path is another one.
+func TestAKeyIsOfOnePath(t *testing.T) {
+	paths := []string{"/v1/responses", "/v1/responses/compact"}
+	for i := range paths {
+		s := serve(t, sums)
+		for j, want := range []int{http.StatusOK, http.StatusBadRequest} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+paths[(i+j)%2], strings.NewReader(`{"model":"helper","input":"apples"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Idempotency-Key", "k")
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%s: status %d, want %d", r.URL.Path, resp.StatusCode, want)
+			}
+		}
+	}
+}
+
+// The item is larger than the media in it. It must fit into the next request.
+func TestACompactionFitsIntoARequest(t *testing.T) {
+	s := serve(t, sums)
+	s.handler.MaxBody = 10_000
+	status, body, _ := s.post(t, "/v1/responses/compact", `{"model":"helper","input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,`+strings.Repeat("AAAA", 2000)+`"}]}]}`)
+	if status != http.StatusRequestEntityTooLarge {
+		t.Errorf("status %d: %.200s", status, body)
+	}
 }

@@ -1,6 +1,7 @@
 package openaiapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -36,12 +37,14 @@ type exchange struct {
 	id     string // of the reply, without its prefix
 	key    string
 	named  bool // by an Idempotency-Key
+	api    api
 	sum    [sha256.Size]byte
 	cancel context.CancelCauseFunc
 
 	// Under Handler.mu.
 	followers int
-	lost      bool // the last client left before it had the reply
+	socket    *socket // of the last client that follows it over WebSocket
+	lost      bool    // the last client left before it had the reply
 	done      bool
 	final     bool // the run failed after it may have had effects
 	ended     time.Time
@@ -70,17 +73,18 @@ func (h *Handler) follow(r *http.Request, req *request, sum [sha256.Size]byte) (
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if x := h.exchanges[key]; x != nil && x.named && x.sum != sum {
+	if x := h.exchanges[key]; x != nil && x.named && (x.sum != sum || x.api != req.api) {
 		return nil, invalid("", "idempotency_key_reused", "another request had this Idempotency-Key")
 	} else if x != nil && (named || x.lost && x.followers == 0 || x.final) {
 		x.followers++
+		x.socket = cmp.Or(req.socket, x.socket)
 		x.timer.Stop()
 		return x, nil
 	}
 	if h.closed {
 		return nil, stopping()
 	}
-	x := &exchange{id: rand.Text(), key: key, named: named, sum: sum, followers: 1, changed: make(chan struct{})}
+	x := &exchange{id: rand.Text(), key: key, named: named, api: req.api, socket: req.socket, sum: sum, followers: 1, changed: make(chan struct{})}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	x.cancel = cancel
 	x.timer = time.AfterFunc(time.Hour, func() { h.expireExchange(x) })
@@ -114,9 +118,12 @@ func (h *Handler) exchange(r *http.Request, x *exchange, req *request) {
 		switch {
 		case err != nil || req.api == chatAPI:
 		case req.api == compactAPI:
-			err = got.compact()
+			limit := cmp.Or(h.MaxBody, DefaultMaxBody)
+			if err = got.compact(); err == nil && int64(len(got.text)) > limit { // no request could have it
+				err = tooLarge(limit)
+			}
 		case req.Store || req.socket != nil:
-			h.keep("resp_"+x.id, withoutNote(got.messages, req.Instructions), req, req.items(x.id))
+			h.keep(x, withoutNote(got.messages, req.Instructions), req, req.items(x.id))
 		}
 		return err
 	})

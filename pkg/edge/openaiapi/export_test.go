@@ -2,8 +2,13 @@ package openaiapi
 
 import "time"
 
-// WaitAlone waits until no client follows a request, and WaitDone until all have a reply.
+const MaxQueued = maxQueued
+
+// WaitAlone waits until no client follows a request, WaitFollowed until each has one, and WaitDone
+// until all have a reply.
 func (h *Handler) WaitAlone() { h.waitUntil(func(x *exchange) bool { return x.followers == 0 }) }
+
+func (h *Handler) WaitFollowed() { h.waitUntil(func(x *exchange) bool { return x.followers > 0 }) }
 
 func (h *Handler) WaitDone() { h.waitUntil(func(x *exchange) bool { return x.done }) }
 

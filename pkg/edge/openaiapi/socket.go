@@ -112,7 +112,7 @@ func (h *Handler) converse(r *http.Request, s *socket, idle context.Context) {
 	for idle.Err() == nil {
 		select {
 		case text := <-queue:
-			h.respond(r.WithContext(ctx), s, text)
+			h.respond(r.WithContext(ctx), s, s.stream(r.Context()), text)
 		case <-idle.Done():
 		}
 	}
@@ -150,8 +150,8 @@ func (s *socket) stream(ctx context.Context) *stream {
 }
 
 // respond answers one request.
-func (h *Handler) respond(r *http.Request, s *socket, text []byte) {
-	req, out := newRequest(), s.stream(r.Context())
+func (h *Handler) respond(r *http.Request, s *socket, out *stream, text []byte) {
+	req := newRequest()
 	err := jsondoc.Measure(text)
 	if err == nil {
 		err = json.Unmarshal(text, req)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/edge/openaiapi"
 	"github.com/agents-exe/agents/pkg/leaf/wsconn"
 	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
@@ -256,25 +257,58 @@ func TestASocketThatIsLostCancels(t *testing.T) {
 	}
 }
 
-// The message of a client that was disconnected follows its run on another connection.
+// The message of a client that was disconnected follows its run on another connection, which can
+// continue the response, stored or not.
 func TestASocketFollowsARunThatWasLost(t *testing.T) {
-	began, finish := make(chan bool, 1), make(chan bool)
+	for _, store := range []string{"true", "false"} {
+		began, finish := make(chan bool, 2), make(chan bool)
+		s := serve(t, model(func(_ *agent.Request, say func(string)) (agent.Message, error) {
+			began <- true
+			<-finish
+			return pieces("done", say), nil
+		}))
+		s.handler.Linger = time.Minute
+		first := s.socket(t)
+		first.create(`"store":` + store + `,"input":"hi"`)
+		<-began
+		_ = first.CloseNow()
+		s.handler.WaitAlone()
+		second := s.socket(t)
+		second.create(`"store":` + store + `,"input":"hi"`)
+		s.handler.WaitFollowed()
+		close(finish)
+		e := second.last()
+		if e.text() != "done" || len(s.runs) != 1 {
+			t.Errorf("store %s: %d runs, %+v", store, len(s.runs), e)
+		}
+		if e := second.ask(`"input":"on","previous_response_id":"` + e.Response.ID + `"`); e.text() != "done" {
+			t.Errorf("store %s: continued: %+v", store, e)
+		}
+	}
+}
+
+// A client that reads slowly is told why its connection ends, also while it gets a response.
+func TestWhyASlowClientIsDisconnected(t *testing.T) {
 	s := serve(t, model(func(_ *agent.Request, say func(string)) (agent.Message, error) {
-		began <- true
-		<-finish
-		return pieces("done", say), nil
+		return pieces(strings.Repeat(strings.Repeat("x", 100_000)+" ", 100), say), nil
 	}))
-	s.handler.Linger = time.Minute
-	first := s.socket(t)
-	first.create(`"input":"hi"`)
-	<-began
-	_ = first.CloseNow()
-	s.handler.WaitAlone()
-	second := s.socket(t)
-	second.create(`"input":"hi"`)
-	close(finish)
-	if e := second.last(); e.text() != "done" || len(s.runs) != 1 {
-		t.Errorf("%d runs, %+v", len(s.runs), e)
+	c := s.socket(t)
+	c.create(`"input":"hi"`)
+	c.next()
+	for range openaiapi.MaxQueued + 2 {
+		c.create(`"input":"hi"`)
+	}
+	for {
+		_, text, err := c.Read(t.Context())
+		if err != nil {
+			t.Fatalf("no reason before %v", err)
+		}
+		if strings.Contains(string(text), `"rate_limit_exceeded"`) {
+			break
+		}
+	}
+	if _, _, err := c.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
+		t.Errorf("the connection ended with %v", err)
 	}
 }
 

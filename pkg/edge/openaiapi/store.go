@@ -113,17 +113,18 @@ func (h *Handler) earlier(id string, from *socket) ([]agent.Message, error) {
 	return h.store[i].messages, nil
 }
 
-// keep stores the conversation of a request. It removes the oldest ones if there is no room. With
-// "store": false, only the connection of the request can continue it, until its next response.
-func (h *Handler) keep(id string, messages []agent.Message, req *request, items []json.RawMessage) {
-	s := stored{id: id, messages: messages, items: items, size: 1000 + len(encode(messages))}
+// keep stores the conversation of an exchange. It removes the oldest ones if there is no room. With
+// "store": false, only the connection that follows the exchange can continue it, until its next
+// response.
+func (h *Handler) keep(x *exchange, messages []agent.Message, req *request, items []json.RawMessage) {
+	s := stored{id: "resp_" + x.id, messages: messages, items: items, size: 1000 + len(encode(messages))}
 	for _, it := range items {
 		s.size += len(it)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !req.Store {
-		if s.socket = req.socket; s.socket.closed {
+		if s.socket = x.socket; s.socket.closed {
 			return
 		}
 		h.evict(s.socket)
