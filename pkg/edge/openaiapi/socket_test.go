@@ -1,13 +1,17 @@
 package openaiapi_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -287,17 +291,59 @@ func TestASocketFollowsARunThatWasLost(t *testing.T) {
 	}
 }
 
+// A held connection does not write from a write with "hold" on, until it is released or closed.
+type held struct {
+	net.Conn
+	waits, released chan struct{}
+	wait, release   func() // close them
+}
+
+func (h *held) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("hold")) {
+		h.wait()
+		<-h.released
+	}
+	return h.Conn.Write(p)
+}
+
+func (h *held) Close() error {
+	h.release()
+	return h.Conn.Close()
+}
+
+type holding struct {
+	net.Listener
+	conn *held
+}
+
+func (l *holding) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.conn.Conn = c
+	return l.conn, nil
+}
+
 // A client that reads slowly is told why its connection ends, also while it gets a response.
 func TestWhyASlowClientIsDisconnected(t *testing.T) {
 	s := serve(t, model(func(_ *agent.Request, say func(string)) (agent.Message, error) {
-		return pieces(strings.Repeat(strings.Repeat("x", 100_000)+" ", 100), say), nil
+		return pieces("hold", say), nil
 	}))
+	conn := &held{waits: make(chan struct{}), released: make(chan struct{})}
+	conn.wait, conn.release = sync.OnceFunc(func() { close(conn.waits) }), sync.OnceFunc(func() { close(conn.released) })
+	server := httptest.NewUnstartedServer(s.handler)
+	server.Listener = &holding{server.Listener, conn}
+	server.Start()
+	defer server.Close()
+	s.URL = server.URL
 	c := s.socket(t)
 	c.create(`"input":"hi"`)
-	c.next()
-	for range openaiapi.MaxQueued + 2 {
+	<-conn.waits
+	for range openaiapi.MaxQueued + 1 {
 		c.create(`"input":"hi"`)
 	}
+	time.AfterFunc(time.Second/2, conn.release) // by then, it may have been closed
 	for {
 		_, text, err := c.Read(t.Context())
 		if err != nil {
