@@ -358,6 +358,20 @@ func TestWhyASlowClientIsDisconnected(t *testing.T) {
 	}
 }
 
+// An Idempotency-Key of a connection is that of none of its requests.
+func TestASocketHasNoKey(t *testing.T) {
+	s := serve(t, echo)
+	c, err := s.dial(t, http.Header{"Idempotency-Key": {"k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, input := range []string{"one", "two"} {
+		if e := c.ask(`"input":"` + input + `"`); e.Type != "response.completed" {
+			t.Errorf("%s: %+v", input, e)
+		}
+	}
+}
+
 // The results of the client's tools continue the run that waits for them.
 func TestASocketHasToolsOfTheClient(t *testing.T) {
 	s := serve(t, model(traveller), clock)
