@@ -22,7 +22,7 @@ func (m *model) View() tea.View {
 		return v
 	}
 	lines, row := m.live()
-	if m.leaving {
+	if m.leaving && m.frames.some() { // it ends only after a frame that is not empty
 		lines = nil
 	}
 	for n := m.frames.add(max(len(lines), 1)); len(lines) < n; row++ {

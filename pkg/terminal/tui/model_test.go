@@ -961,3 +961,45 @@ func TestEnterWhileTheServerStarts(t *testing.T) {
 		}
 	}
 }
+
+// TestLeavingBeforeTheFirstFrame: the program ends even if the person leaves, or the server does not
+// start, before anything is on the screen.
+func TestLeavingBeforeTheFirstFrame(t *testing.T) {
+	key := func(code rune) tea.Msg { return tea.KeyPressMsg{Code: code, Mod: tea.ModCtrl} }
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	for name, cause := range map[string][]tea.Msg{
+		"no server": {connectedMsg{err: errors.New("it did not start")}},
+		"left":      {key('d')},
+		"stopped":   {key('c'), key('c')},
+		"typed":     {tea.KeyPressMsg{Code: 'x', Text: "x"}, key('c'), key('c')},
+		"a screen":  {key('t'), key('c'), key('c'), key('d')},
+	} {
+		for frames := range 3 { // before it leaves
+			x := newTest(t, nil)
+			x.server, x.frames.begun = nil, false
+			out := &terminal{File: null, began: x.frames.begin, drawn: func() { x.frames.drawn() }}
+			draw := func() (cmd tea.Cmd) {
+				if _, err := out.WriteString(x.View().Content); err != nil {
+					t.Fatal(err)
+				}
+				x.Update(closedMsg{})
+				_, cmd = x.Update(drawnMsg{})
+				return cmd
+			}
+			for range frames {
+				draw()
+			}
+			x.send(cause...)
+			for range 30 { // the live region disappears row by row
+				draw()
+			}
+			if !quits(draw()) {
+				t.Errorf("%s after %d frames: the program does not end", name, frames)
+			}
+		}
+	}
+}
