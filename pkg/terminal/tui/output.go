@@ -2,6 +2,7 @@ package tui
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -12,7 +13,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
-	"golang.org/x/term"
 )
 
 // Control sequences of a terminal.
@@ -39,9 +39,15 @@ type terminal struct {
 	alt          atomic.Bool // it shows the alternate screen
 
 	// held means that the window is being resized: nothing is drawn until its size has rested.
-	held atomic.Bool
-	// view returns the last view of the live region.
-	view func() frame
+	// Then it has settled, and what the renderer draws is for the new size from the next write on
+	// that erases the live region.
+	held, settled atomic.Bool
+	// view returns the last view of the live region, and width is that for which the renderer
+	// draws it: what is wider is not drawn.
+	view  func() frame
+	width atomic.Int64
+	// size returns that of the window.
+	size func() (columns, rows int, err error)
 	// cuts means that the terminal cuts rows that are wider than it becomes, and does not wrap
 	// them.
 	cuts   bool
@@ -95,13 +101,18 @@ func (t *terminal) fitted(p []byte, prints bool) []byte {
 	} else if !leaves {
 		at = 0
 	}
-	width, _, err := term.GetSize(int(t.Fd()))
-	if err != nil {
+	width, _, err := t.size()
+	if err != nil || width <= 0 {
 		return p // such as a pipe
 	}
-	shown := frame{lines: t.screen.lines}
+	shown := frame{lines: t.screen.lines, width: t.screen.width}
 	if !prints {
 		shown = t.view()
+		shown.width = cmp.Or(int(t.width.Load()), width)
+	}
+	if t.settled.Load() && bytes.Contains(p, []byte(eraseBelow)) {
+		t.settled.Store(false)
+		t.held.Store(false)
 	}
 	modes := bytes.Count(p, []byte("\x1b[?")) - bytes.Count(p, []byte("\x1b[?25")) - bytes.Count(p, []byte(syncStart)) - bytes.Count(p, []byte(syncEnd))
 	if t.held.Load() && !prints && modes == 0 {
@@ -125,23 +136,25 @@ func (t *terminal) fitted(p []byte, prints bool) []byte {
 // resized is a filter of messages: it holds the size of the window back until it has rested, and
 // then sends it to a program.
 func (t *terminal) resized(p func() *tea.Program) func(tea.Model, tea.Msg) tea.Msg {
-	width := 0
 	var timer *time.Timer
 	return func(_ tea.Model, msg tea.Msg) tea.Msg {
 		switch size := msg.(type) {
 		case settledMsg:
-			t.held.Store(false)
-			columns, rows, err := term.GetSize(int(t.Fd()))
+			columns, rows, err := t.size()
 			if err != nil {
+				t.held.Store(false)
 				return nil
 			}
-			width = columns
+			t.width.Store(int64(columns))
+			t.settled.Store(true)
 			return tea.WindowSizeMsg{Width: columns, Height: rows}
 		case tea.WindowSizeMsg:
-			if !t.held.Load() && (width == 0 || width == size.Width || t.alt.Load()) {
-				width = size.Width
+			width := t.width.Load()
+			if (!t.held.Load() || t.settled.Load()) && (width == 0 || width == int64(size.Width) || t.alt.Load()) {
+				t.width.Store(int64(size.Width))
 				return msg
 			}
+			t.settled.Store(false)
 			if t.held.Store(true); timer != nil {
 				timer.Stop()
 			}
@@ -166,6 +179,7 @@ func cuts(environ []string) bool {
 // A frame is what the live region shows, with the place of the cursor.
 type frame struct {
 	lines    []string
+	width    int // to which the lines were cut
 	row, col int
 }
 
@@ -173,9 +187,11 @@ type frame struct {
 func (f frame) wrapped(width int) (rows int) {
 	for i, line := range f.lines {
 		if i == f.row {
-			return rows + f.col/width
+			return rows + min(f.col, f.width-1)/width
 		}
-		line = strings.TrimRight(termtext.Clean(line), " ")
+		line = termtext.Clean(line)
+		cut, _ := row(line, f.width)
+		line = strings.TrimRight(line[:cut], " ")
 		for cut, _ := row(line, width); cut < len(line); cut, _ = row(line, width) {
 			rows, line = rows+1, line[cut:]
 		}

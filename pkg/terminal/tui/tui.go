@@ -21,6 +21,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/agents-exe/agents/pkg/terminal/input"
 	"github.com/charmbracelet/colorprofile"
+	"golang.org/x/term"
 )
 
 // Options configure Run.
@@ -73,7 +74,7 @@ func Run(ctx context.Context, o *Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m := newModel(ctx, o)
-	out := &terminal{File: o.Out, view: m.frames.last, cuts: cuts(o.Environ)}
+	out := &terminal{File: o.Out, view: m.frames.last, cuts: cuts(o.Environ), size: func() (int, int, error) { return term.GetSize(int(o.Out.Fd())) }}
 	profile := colorprofile.ANSI
 	if !o.Color {
 		profile = colorprofile.ASCII // bold, faint and reverse remain
@@ -92,7 +93,7 @@ func Run(ctx context.Context, o *Options) error {
 		m.frames.begin()
 		go p.Send(drawnMsg{})
 	}
-	m.shows, m.resizing = out.alt.Load, out.held.Load
+	m.shows, m.resizing = out.alt.Load, func() bool { return out.held.Load() && !out.settled.Load() }
 	out.left = func() { go p.Send(mainScreenMsg{}) }
 	_, err := p.Run()
 	m.leaveAll()
