@@ -46,7 +46,7 @@ func (b *background) next() <-chan struct{} {
 	return b.arrived
 }
 
-// Background implements agent.Host.
+// Background implements agent.CallingRun.
 func (r *run) Background(ctx context.Context, f func(ctx context.Context) (notice string)) {
 	b := &r.background
 	b.mu.Lock()
@@ -65,7 +65,7 @@ func (r *run) Background(ctx context.Context, f func(ctx context.Context) (notic
 	})
 }
 
-// State implements agent.Host.
+// State implements agent.CallingRun.
 func (r *run) State(key any, create func() any) any {
 	b := &r.background
 	b.mu.Lock()
@@ -79,7 +79,7 @@ func (r *run) State(key any, create func() any) any {
 	return b.states[key]
 }
 
-// AwaitNotice implements agent.Host.
+// AwaitNotice implements agent.CallingRun.
 func (r *run) AwaitNotice(ctx context.Context) {
 	b := &r.background
 	b.mu.Lock()
@@ -96,15 +96,18 @@ func (r *run) AwaitNotice(ctx context.Context) {
 }
 
 // notice takes the next message of what runs in the background, if the model is about to
-// be asked. Of agents it is also taken before the end, which it puts off.
-func (b *background) notice(step agent.Step) (agent.Directive, bool) {
+// be asked. Of agents it is also taken before the end, which it puts off; without agents, theirs
+// stay.
+func (b *background) notice(step agent.Step, agents bool) (agent.Directive, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := 0
-	if step.Kind != agent.StepModel {
-		i = slices.IndexFunc(b.notices, func(d agent.Directive) bool { return d.Key != "" })
-	}
-	if i < 0 || i >= len(b.notices) {
+	i := slices.IndexFunc(b.notices, func(d agent.Directive) bool {
+		if d.Key != "" {
+			return agents
+		}
+		return step.Kind == agent.StepModel
+	})
+	if i < 0 {
 		return agent.Directive{}, false
 	}
 	d := b.notices[i]
@@ -113,6 +116,28 @@ func (b *background) notice(step agent.Step) (agent.Directive, bool) {
 		b.forget(d.Key)
 	}
 	return d, true
+}
+
+// told waits until the agent of a call has ended, and drops it with its message: the model is told
+// by another one.
+func (b *background) told(ctx context.Context, key string) {
+	b.mu.Lock()
+	i := slices.IndexFunc(b.agents, func(a *leftAgent) bool { return a.Key == key })
+	if i < 0 {
+		b.mu.Unlock()
+		return
+	}
+	done := b.agents[i].done
+	b.mu.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.forget(key)
+	b.notices = slices.DeleteFunc(b.notices, func(d agent.Directive) bool { return d.Key == key })
 }
 
 var errCallerEnded = &agent.EndError{Status: agent.StatusInterrupted, Text: "its caller has ended"}

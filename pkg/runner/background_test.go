@@ -26,7 +26,7 @@ func TestOutsideARunNothingIsStartedOrKept(t *testing.T) {
 // TestStateIsKeptUntilTheRunEnds, by its key.
 func TestStateIsKeptUntilTheRunEnds(t *testing.T) {
 	r := &run{node: node{tree: &tree{}}}
-	inv := &agent.Invocation{Host: r}
+	inv := &agent.Invocation{Caller: r}
 	made := 0
 	count := func() any { made++; return made }
 	for _, tt := range []struct {
@@ -46,12 +46,12 @@ func TestStateIsKeptUntilTheRunEnds(t *testing.T) {
 func TestNoticesWaitForTheModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &run{node: node{tree: &tree{}}}
-		inv := &agent.Invocation{Host: r}
+		inv := &agent.Invocation{Caller: r}
 		b := &r.background
 		next := func(kind agent.StepKind, want string) {
 			t.Helper()
 			text := ""
-			d, ok := b.notice(agent.Step{Kind: kind})
+			d, ok := b.notice(agent.Step{Kind: kind}, true)
 			if ok {
 				text = d.Message.Text()
 			}

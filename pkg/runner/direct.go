@@ -157,8 +157,8 @@ func (r *run) directed(ctx context.Context, step agent.Step) (agent.Directive, b
 	if ends {
 		r.background.hooked(ctx)
 	}
-	for d, ok := r.background.notice(step); ok; d, ok = r.background.notice(step) {
-		if !r.tree.noNotices && (d.Key == "" || r.tree.leaves == nil) {
+	for d, ok := r.background.notice(step, r.tree.leaves == nil); ok; d, ok = r.background.notice(step, r.tree.leaves == nil) {
+		if !r.tree.noNotices {
 			return d, true
 		}
 	}
@@ -169,6 +169,9 @@ func (r *run) directed(ctx context.Context, step agent.Step) (agent.Directive, b
 	}
 	if f := r.tree.meanwhile; f != nil {
 		if d, ok := f(r.session.ID, r.session.Turn+1); ok {
+			if d.Key != "" && r.tree.leaves != nil {
+				r.background.told(ctx, d.Key)
+			}
 			return d, true
 		}
 	}
@@ -183,7 +186,7 @@ func (r *run) directed(ctx context.Context, step agent.Step) (agent.Directive, b
 	return d, true
 }
 
-// Below implements agent.Host.
+// Below implements agent.CallingRun.
 func (r *run) Below(inv *agent.Invocation, send func(agent.Directive)) {
 	in := r.tree.inboxes
 	in.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -268,7 +269,13 @@ func (p *Player) meanwhile(session string, turn int) (agent.Directive, bool) {
 		return agent.Directive{}, false
 	}
 	s.inputs++
-	return s.rec.inputs[at][s.inputs-1], true
+	in := s.rec.inputs[at][s.inputs-1]
+	for id, of := range p.sessions {
+		if in.of != nil && of.rec == in.of.of {
+			in.Key = fmt.Sprintf("%s.%d.%d", id, in.of.at.turn, in.of.at.n)
+		}
+	}
+	return in.Directive, true
 }
 
 // leave ends a session whose record ends here: the whole replay, if it is the root.

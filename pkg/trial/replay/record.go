@@ -35,7 +35,7 @@ type session struct {
 	runs      []*run
 	requests  map[int][]*request // by turn
 	summaries map[int][]summary
-	inputs    map[moment][]agent.Directive // what a person sent during a run
+	inputs    map[moment][]input // what a person sent during a run
 	calls     map[position]*call
 	closings  map[int]*agent.Event // messages that ask for the answer, by the turn of it
 
@@ -104,6 +104,13 @@ func modelError(e *agent.Event, model string) error {
 
 // A moment is before the request of a turn in a run; both count from 1.
 type moment struct{ run, turn int }
+
+// An input is a message or an order during a run. of is the call that it answers, if an agent in
+// the background has ended.
+type input struct {
+	agent.Directive
+	of *call
+}
 
 // A position is that of a call in its session: turn and number, from 1.
 type position struct{ turn, n int }
@@ -190,7 +197,7 @@ func (r *reader) read(e *agent.Event) error {
 
 // open adds a session. It returns nil for one whose call is not in the record.
 func (r *reader) open(e *agent.Event) (*session, error) {
-	s := &session{open: *e, requests: map[int][]*request{}, summaries: map[int][]summary{}, inputs: map[moment][]agent.Directive{}, calls: map[position]*call{}, closings: map[int]*agent.Event{}}
+	s := &session{open: *e, requests: map[int][]*request{}, summaries: map[int][]summary{}, inputs: map[moment][]input{}, calls: map[position]*call{}, closings: map[int]*agent.Event{}}
 	if r.rec.root == nil {
 		if e.Kind != agent.EventSession {
 			return nil, fmt.Errorf("session %s does not begin at its beginning, but with an event %s", e.Session, e.Kind)
@@ -218,7 +225,7 @@ func (r *reader) note(s *session, e *agent.Event) {
 		return
 	}
 	if e.Kind == agent.EventMessage && e.Input && !strings.HasPrefix(e.Message.Text(), "["+runner.ToolsChanged) {
-		s.sent(agent.Directive{Message: e.Message, Key: e.Key})
+		s.sent(agent.Directive{Message: e.Message, Key: e.Key, Outcome: string(e.Status)}, r.byKey[e.Key])
 	}
 	if e.Kind == agent.EventMessage && e.Closing {
 		s.closings[s.state.Turn+1] = e
@@ -237,7 +244,7 @@ func (r *reader) note(s *session, e *agent.Event) {
 		s.add(&request{outcome: answered, response: &agent.Response{Message: *e.Message, Finish: e.Finish, Usage: usage(e), Model: e.Model, Fallback: e.Fallback, Failed: e.Error}})
 	case agent.EventCompaction:
 		if e.Input {
-			s.sent(agent.Directive{Compact: true})
+			s.sent(agent.Directive{Compact: true}, nil)
 		} else {
 			s.add(&request{outcome: compacted})
 		}
@@ -249,7 +256,7 @@ func (r *reader) note(s *session, e *agent.Event) {
 		if e.Summary {
 			s.summaries[turn] = append(s.summaries[turn], summary{err: &agent.ModelError{Message: e.Error, Usage: usage(e)}})
 			if e.Input {
-				s.sent(agent.Directive{Compact: true})
+				s.sent(agent.Directive{Compact: true}, nil)
 			}
 		} else {
 			s.failure = e
@@ -264,10 +271,11 @@ func (r *reader) note(s *session, e *agent.Event) {
 	}
 }
 
-// sent adds what a person sent during the last run.
-func (s *session) sent(d agent.Directive) {
+// sent adds what a person sent during the last run, or the answer of an agent in the background to
+// a call.
+func (s *session) sent(d agent.Directive, of *call) {
 	at := moment{len(s.runs), s.state.Turn + 1}
-	s.inputs[at] = append(s.inputs[at], d)
+	s.inputs[at] = append(s.inputs[at], input{d, of})
 }
 
 // noteContext notes what e says of the context: for the run that begins with it, or for
