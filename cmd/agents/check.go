@@ -49,7 +49,7 @@ type checkFlags struct {
 	tools     string
 	effective bool
 	noStart   bool
-	rights    load.Rights
+	rights    load.RightsFlags
 	shown     map[agentfile.Problem]bool // agents may have files in common
 }
 

@@ -19,7 +19,7 @@ import (
 func sessionReplayCallCommand(p *program.Env) *cli.Command {
 	var tool string
 	var check bool
-	var rights load.Rights
+	var rights load.RightsFlags
 	return &cli.Command{
 		ArgsUsage: "ID CALL",
 		Description: `CALL is TURN.N as "session calls" shows it, or, for the call of a sub-agent, its key,
@@ -43,7 +43,7 @@ denied, as in a run. Nothing is added to the session. The new result is printed 
 	}
 }
 
-func replayCall(ctx context.Context, p *program.Env, s *sessions.Store, session, name, toolName string, check bool, rights load.Rights) error {
+func replayCall(ctx context.Context, p *program.Env, s *sessions.Store, session, name, toolName string, check bool, rights load.RightsFlags) error {
 	path, err := s.Find(session)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 
 func toolCallCommand(p *program.Env) *cli.Command {
 	var args []string
-	var rights load.Rights
+	var rights load.RightsFlags
 	return &cli.Command{
 		ArgsUsage: "NAME-or-PATH",
 		Description: `A path, or the name of a file here, is an executable. Any other name is that of
@@ -36,7 +36,7 @@ prints what the tool said on stderr, exit code 1.`,
 	}
 }
 
-func toolCall(ctx context.Context, p *program.Env, name string, pairs []string, rights load.Rights) error {
+func toolCall(ctx context.Context, p *program.Env, name string, pairs []string, rights load.RightsFlags) error {
 	tool, tree, err := call.Find(ctx, p, name, load.Options{Rights: rights})
 	if err != nil {
 		return err

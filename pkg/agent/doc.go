@@ -14,7 +14,7 @@
 //   - A [Provider] is a model, a [Tool] something that it can call, a [Toolset]
 //     a source of tools. functool.New makes one of a Go function. An [Agent] is a
 //     model with a system prompt and toolsets, without any running state.
-//   - An [Invocation] is one call of a tool on its way, and its [Host] the run that
+//   - An [Invocation] is one call of a tool on its way, and its [CallingRun] the run that
 //     makes it. A [Policy] answers with a [Verdict] whether the call may run; what an
 //     agent with all agents below it may do and consume is in its [Lease].
 //   - A [Subagent] is an agent as a tool. Its calls are sessions of their own, run

@@ -66,9 +66,9 @@ type Invocation struct {
 	Remote bool
 	// Parsed is for Rights: what one of them has made of the arguments, for the others.
 	Parsed any
-	// Host is the run that makes the call; nil outside of one. Driver is what the program that
+	// Caller is the run that makes the call; nil outside of one. Driver is what the program that
 	// drives the run notes of the call; nobody else looks inside.
-	Host   Host
+	Caller CallingRun
 	Driver any
 	// Context is the context of the run when the call began: a JSON value that all tools
 	// and agents of the tree share, nil if there is none. SetContext changes it.
@@ -80,9 +80,9 @@ type Invocation struct {
 	argsErr error
 }
 
-// A Host is the run that makes a call, as the call sees it. The first methods are those of
+// A CallingRun is the run that makes a call, as the call sees it. The first methods are those of
 // Invocation, which also work outside a run.
-type Host interface {
+type CallingRun interface {
 	// Background, State, AwaitNotice, SetContext, SessionState and Consult do what the methods
 	// of Invocation say.
 	Background(ctx context.Context, f func(ctx context.Context) (notice string))
@@ -235,27 +235,27 @@ func (inv *Invocation) Environ() []string {
 // Progress reports what the running tool is doing. Outside a run it does
 // nothing.
 func (inv *Invocation) Progress(text string) {
-	if inv.Host != nil {
-		inv.Host.Progress(inv, text)
+	if inv.Caller != nil {
+		inv.Caller.Progress(inv, text)
 	}
 }
 
 // Question asks the person. Outside a run the error is ErrNobody.
 func (inv *Invocation) Question(ctx context.Context, question Event) (json.RawMessage, error) {
-	if inv.Host == nil {
+	if inv.Caller == nil {
 		return nil, ErrNobody
 	}
-	return inv.Host.Question(ctx, inv, question)
+	return inv.Caller.Question(ctx, inv, question)
 }
 
 // Run runs a as a sub-agent in a new session under the run that makes this
 // call: same policy, journal, limits and observer. Outside a run that is an
 // error.
 func (inv *Invocation) Run(ctx context.Context, a *Agent, prompt Message) (*Outcome, error) {
-	if inv.Host == nil {
+	if inv.Caller == nil {
 		return &Outcome{Status: StatusFailed, Agent: a.Slug}, errNoRun
 	}
-	return inv.Host.Run(ctx, inv, a, prompt)
+	return inv.Caller.Run(ctx, inv, a, prompt)
 }
 
 // errNoRun is the error for what only a run can do.
@@ -266,10 +266,10 @@ var errNoRun = errors.New("this call is not part of a run")
 // that f returns is a message for the model, which it sees with its next request; ""
 // is none. ctx is that of the call. Outside a run nothing is started, which is an error.
 func (inv *Invocation) Background(ctx context.Context, f func(ctx context.Context) (notice string)) error {
-	if inv.Host == nil {
+	if inv.Caller == nil {
 		return errNoRun
 	}
-	inv.Host.Background(ctx, f)
+	inv.Caller.Background(ctx, f)
 	return nil
 }
 
@@ -277,16 +277,16 @@ func (inv *Invocation) Background(ctx context.Context, f func(ctx context.Contex
 // returned for the first call. It is gone when the run ends. Outside a run it is new each
 // time.
 func (inv *Invocation) State(key any, create func() any) any {
-	if inv.Host == nil {
+	if inv.Caller == nil {
 		return create()
 	}
-	return inv.Host.State(key, create)
+	return inv.Caller.State(key, create)
 }
 
 // AwaitNotice waits until a text of Background waits for the model, or ctx ends.
 func (inv *Invocation) AwaitNotice(ctx context.Context) {
-	if inv.Host != nil {
-		inv.Host.AwaitNotice(ctx)
+	if inv.Caller != nil {
+		inv.Caller.AwaitNotice(ctx)
 	}
 }
 
@@ -295,28 +295,28 @@ func (inv *Invocation) AwaitNotice(ctx context.Context) {
 // meantime: members of objects are merged, all else is replaced as a whole. The error
 // says why value is refused; the context is then as before.
 func (inv *Invocation) SetContext(ctx context.Context, value json.RawMessage) error {
-	if inv.Host == nil {
+	if inv.Caller == nil {
 		return fmt.Errorf("set the context: %w", errNoRun)
 	}
-	return inv.Host.SetContext(ctx, inv, value)
+	return inv.Caller.SetContext(ctx, inv, value)
 }
 
 // SessionState is that of the session that makes the call, which must not be changed: its
 // last message has the calls of the turn. Outside a run it is empty.
 func (inv *Invocation) SessionState() State {
-	if inv.Host == nil {
+	if inv.Caller == nil {
 		return State{}
 	}
-	return inv.Host.SessionState()
+	return inv.Caller.SessionState()
 }
 
 // Consult asks the external policies of the callers in other processes. If they cannot be
 // asked, the call is denied.
 func (inv *Invocation) Consult(ctx context.Context) Verdict {
-	if inv.Host == nil {
+	if inv.Caller == nil {
 		return Verdict{Decision: Deny, Reason: "the policy of the caller cannot be asked"}
 	}
-	return inv.Host.Consult(ctx, inv)
+	return inv.Caller.Consult(ctx, inv)
 }
 
 // CallSession returns the session that made the call with the given Key.

@@ -203,8 +203,8 @@ func (l *loader) toolboxes(n *Node) {
 
 // runner is a runner of n's file: a program with a slash is relative to the file's
 // folder, as that of an MCP server. ssh is known to need quoted arguments.
-func (n *Node) runner(command, id []string, shell *bool) *exectool.Runner {
-	r := &exectool.Runner{Command: slices.Clone(command), ID: slices.Clone(id), Shell: filepath.Base(command[0]) == "ssh"}
+func (n *Node) runner(command, id []string, shell *bool) *exectool.Prefix {
+	r := &exectool.Prefix{Command: slices.Clone(command), ID: slices.Clone(id), Shell: filepath.Base(command[0]) == "ssh"}
 	for _, words := range [][]string{r.Command, r.ID} {
 		if len(words) > 0 && process.IsPath(words[0]) {
 			words[0] = absolute(filepath.Dir(n.File.Path), words[0])

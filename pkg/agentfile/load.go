@@ -66,7 +66,7 @@ type Options struct {
 	// Prices take precedence over those in package prices; nil means none.
 	Prices prices.Table
 	// Rights are the rights of the root agent from outside its file.
-	Rights Rights
+	Rights RootRights
 	// Protected are further files that decide what is executed, such as the cfg
 	// file: tools that write files refuse to write them, as they refuse the
 	// tree's own files and the keys file.

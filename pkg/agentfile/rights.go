@@ -13,8 +13,8 @@ import (
 	"github.com/agents-exe/agents/pkg/policy"
 )
 
-// Rights are the rights of the root agent from the cfg file and flags.
-type Rights struct {
+// RootRights are the rights of the root agent from the cfg file and flags.
+type RootRights struct {
 	Rules []*policy.Rule
 	// Approval is the one in the cfg file; the stricter of it and the one in the root's
 	// file applies. Chosen comes from a flag and replaces both. Default applies if none

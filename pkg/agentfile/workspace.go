@@ -72,7 +72,7 @@ func isUnchanged(a *agent.Agent) bool {
 // does not count for it.
 func (w *workplace) options() Options {
 	opts := w.l.opts
-	opts.Agent, opts.Rights, opts.Client.Servers = w.Agent.Slug, Rights{}, nil
+	opts.Agent, opts.Rights, opts.Client.Servers = w.Agent.Slug, RootRights{}, nil
 	opts.Same = Same{Pinned: w.l.opts.Same.Pinned}
 	return opts
 }

@@ -72,7 +72,7 @@ func (b *borrower) Call(ctx context.Context, inv *agent.Invocation) (agent.Resul
 		_, _ = s.Serve(p.alive)
 		in.Close()
 	})
-	inv.Host.Called(ctx, inv, b.err)
+	inv.Caller.Called(ctx, inv, b.err)
 	return b.result, b.err
 }
 

@@ -18,7 +18,7 @@ import (
 // questions. When ctx ends, Call cancels the agent and waits until it ends: callers must
 // end an agent that does not end by itself. The error says why there is no answer.
 func Call(ctx context.Context, inv *agent.Invocation, in io.Reader, out io.WriteCloser) (agent.Result, error) {
-	if inv.Host == nil {
+	if inv.Caller == nil {
 		return agent.Result{}, errors.New("this call is not part of a run")
 	}
 	args, err := inv.Args()
@@ -29,9 +29,9 @@ func Call(ctx context.Context, inv *agent.Invocation, in io.Reader, out io.Write
 	if err != nil {
 		return agent.Result{}, err
 	}
-	s := agent.Start{Args: raw, Lease: inv.Host.Lease(ctx, inv), Context: inv.Context, Journal: true, Accept: inv.Accepts}
-	s.History, s.Spent = inv.Host.History(inv)
-	person := inv.Host.Person()
+	s := agent.Start{Args: raw, Lease: inv.Caller.Lease(ctx, inv), Context: inv.Context, Journal: true, Accept: inv.Accepts}
+	s.History, s.Spent = inv.Caller.History(inv)
+	person := inv.Caller.Person()
 	s.Person = &person
 	if len(s.History) > 0 {
 		s.Session = s.History[0].Session
@@ -42,8 +42,8 @@ func Call(ctx context.Context, inv *agent.Invocation, in io.Reader, out io.Write
 		_ = h.conn.Cancel(context.Cause(ctx).Error()) // callers end an agent that does not read it
 	})
 	defer stop()
-	inv.Host.Below(inv, func(d agent.Directive) { _ = h.conn.Direct(d) }) // it may have ended
-	defer inv.Host.Below(inv, nil)
+	inv.Caller.Below(inv, func(d agent.Directive) { _ = h.conn.Direct(d) }) // it may have ended
+	defer inv.Caller.Below(inv, nil)
 	questions, cancel := context.WithCancel(ctx)
 	defer h.asking.Wait()
 	defer cancel()
@@ -109,7 +109,7 @@ func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
 			return nil // the run ended before its session began
 		}
 	}
-	if err := h.inv.Host.Forward(ctx, h.inv, e); err != nil {
+	if err := h.inv.Caller.Forward(ctx, h.inv, e); err != nil {
 		return err
 	}
 	if e.Kind == agent.EventSession && e.Depth == 0 {
@@ -124,9 +124,9 @@ func (h *holding) take(ctx, questions context.Context, e agent.Event) error {
 // answer returns the answer to a question; nil if there is none.
 func (h *holding) answer(ctx context.Context, e agent.Event) json.RawMessage {
 	if e.What == "model" {
-		return h.inv.Host.Model(ctx, h.inv, e, func(ctx context.Context, d agent.Delta) { h.conn.Delta(ctx, e.Question, d) })
+		return h.inv.Caller.Model(ctx, h.inv, e, func(ctx context.Context, d agent.Delta) { h.conn.Delta(ctx, e.Question, d) })
 	}
-	answer, err := h.inv.Host.Question(ctx, h.inv, e)
+	answer, err := h.inv.Caller.Question(ctx, h.inv, e)
 	if err != nil {
 		return nil
 	}

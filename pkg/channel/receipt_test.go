@@ -520,18 +520,18 @@ type changedBorder struct {
 }
 
 func (b changedBorder) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	inv.Host = changedHost{inv.Host, b.change}
+	inv.Caller = changedHost{inv.Caller, b.change}
 	return b.border.Call(ctx, inv)
 }
 
 type changedHost struct {
-	agent.Host
+	agent.CallingRun
 	change func(*agent.Event)
 }
 
 func (h changedHost) Forward(ctx context.Context, inv *agent.Invocation, e agent.Event) error {
 	h.change(&e)
-	return h.Host.Forward(ctx, inv, e)
+	return h.CallingRun.Forward(ctx, inv, e)
 }
 
 // TestSecretsAndControlCharactersStayOut of the text of a receipt, also where a name is cut.

@@ -60,7 +60,7 @@ func (c *child) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, 
 			c.process(ctx, inv, play)
 		}
 	}
-	inv.Host.Called(ctx, inv, c.err)
+	inv.Caller.Called(ctx, inv, c.err)
 	return c.result, c.err
 }
 

@@ -228,7 +228,7 @@ func TestWhereAPathLeads(t *testing.T) {
 
 // TestTheRulesOfAToolAreRemembered, of a limited number of tools.
 func TestTheRulesOfAToolAreRemembered(t *testing.T) {
-	r := &Rights{}
+	r := &Sets{}
 	for i := range maxTools {
 		r.about(fmt.Sprint(i))
 	}

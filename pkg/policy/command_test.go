@@ -11,7 +11,7 @@ import (
 )
 
 // rights are those of one set with rules, given as JSON.
-func rights(t testing.TB, approval policy.Approval, rules ...string) *policy.Rights {
+func rights(t testing.TB, approval policy.Approval, rules ...string) *policy.Sets {
 	t.Helper()
 	s := policy.Set{Source: "agent.json", Approval: approval}
 	for i, text := range rules {

@@ -114,10 +114,10 @@ func (h *Hook) SetTool(t agent.Tool) { h.Tool, h.Err = withArgument(t, "event") 
 
 // AddHook adds a hook of an agent of this process, before r is used. Its moment is one of those of
 // the Set.
-func (r *Rights) AddHook(h Hook) { r.hooks = append(r.hooks, h) }
+func (r *Sets) AddHook(h Hook) { r.hooks = append(r.hooks, h) }
 
 // Hooks implements agent.Hooked. Those of callers in other processes run there.
-func (r *Rights) Hooks(moment string) (list []agent.Hook) {
+func (r *Sets) Hooks(moment string) (list []agent.Hook) {
 	for i := range r.hooks {
 		if h := &r.hooks[i]; h.Moment == moment {
 			list = append(list, agent.Hook{Name: h.Name, Run: h.run})

@@ -17,7 +17,7 @@ import (
 // allowed are the commands that the rules of these tests allow.
 var allowed = [][]string{{"git", "status"}, {"test"}, {"["}, {"printf"}, {"echo"}, {"read"}, {"wait"}, {"unset"}, {"let"}, {"declare"}, {"command", "-v"}, {"true"}, {"exit", "0"}}
 
-func allowing(t testing.TB) *Rights {
+func allowing(t testing.TB) *Sets {
 	t.Helper()
 	s := Set{Source: "agent.json", Approval: Never}
 	for _, words := range allowed {
@@ -37,7 +37,7 @@ func allowing(t testing.TB) *Rights {
 
 // A lab runs lines in real shells, with a program git that records what it is called with.
 type lab struct {
-	rights           *Rights
+	rights           *Sets
 	shells           [][]string
 	stubs, work, log string
 }

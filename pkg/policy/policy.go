@@ -5,7 +5,7 @@
 // rule denies; otherwise a person is asked if any asks; otherwise it is allowed if any
 // allows. If no rule matches, a person is asked about a call of a tool that has allow rules,
 // and Approval decides about any other call. All levels must permit a call: see
-// [agent.Rights], which [Rights] implements. A rule that cannot be evaluated denies.
+// [agent.Rights], which [Sets] implements. A rule that cannot be evaluated denies.
 //
 //	rule, err := policy.ParseRule([]byte(`{"verdict":"allow","tool":"shell","command":["git","status"]}`), policy.Place{Source: "agent.json: permissions[0]"})
 //	…
@@ -94,9 +94,8 @@ type Policy interface {
 	Decide(ctx context.Context, inv *agent.Invocation) (agent.Verdict, error)
 }
 
-// Rights are one or more sets, all of which must permit a call. They implement
-// agent.Rights.
-type Rights struct {
+// Sets are one or more sets, all of which must permit a call. They implement agent.Rights.
+type Sets struct {
 	sets     []Set
 	policies []Policy // of the one set
 	hooks    []Hook   // the same
@@ -110,7 +109,7 @@ type Rights struct {
 const maxTools = 10_000
 
 // about returns the rules of each set about a tool.
-func (r *Rights) about(tool string) [][]*Rule {
+func (r *Sets) about(tool string) [][]*Rule {
 	r.mu.RLock()
 	rules, known := r.tools[tool]
 	r.mu.RUnlock()
@@ -134,11 +133,11 @@ func (r *Rights) about(tool string) [][]*Rule {
 	return rules
 }
 
-var _ agent.Rights = (*Rights)(nil)
+var _ agent.Rights = (*Sets)(nil)
 
 // New returns the rights of an agent of this process. s.Policy is set if there are
 // policies.
-func New(s Set, policies ...Policy) (*Rights, error) {
+func New(s Set, policies ...Policy) (*Sets, error) {
 	s.Policy = len(policies) > 0
 	s.Rules = slices.Clone(s.Rules)
 	for i, r := range s.Rules {
@@ -147,13 +146,13 @@ func New(s Set, policies ...Policy) (*Rights, error) {
 		s.Rules[i] = &sent
 	}
 	raw, err := json.Marshal([]Set{s})
-	return &Rights{sets: []Set{s}, policies: policies, raw: raw}, err
+	return &Sets{sets: []Set{s}, policies: policies, raw: raw}, err
 }
 
 // Read reads the rights of callers in other processes: what MarshalJSON returned, joined.
 // Any part that this program does not know is an error, so that nothing runs.
 func Read(raw json.RawMessage) (agent.Rights, error) {
-	rights := &Rights{raw: raw}
+	rights := &Sets{raw: raw}
 	doc, err := jsondoc.Parse(raw, jsondoc.Options{Strict: true})
 	if err != nil {
 		return nil, err
@@ -199,10 +198,10 @@ func Read(raw json.RawMessage) (agent.Rights, error) {
 }
 
 // MarshalJSON returns the list of sets.
-func (r *Rights) MarshalJSON() ([]byte, error) { return r.raw, nil }
+func (r *Sets) MarshalJSON() ([]byte, error) { return r.raw, nil }
 
 // Decide implements agent.Rights.
-func (r *Rights) Decide(inv *agent.Invocation) agent.Verdict {
+func (r *Sets) Decide(inv *agent.Invocation) agent.Verdict {
 	v := agent.Verdict{Decision: agent.Allow}
 	for i, rules := range r.about(inv.Spec.Name) {
 		own := r.sets[i].decide(inv, rules)
@@ -221,7 +220,7 @@ func (r *Rights) Decide(inv *agent.Invocation) agent.Verdict {
 }
 
 // Consult implements agent.Rights. Policies of callers in other processes are asked there.
-func (r *Rights) Consult(ctx context.Context, inv *agent.Invocation) agent.Verdict {
+func (r *Sets) Consult(ctx context.Context, inv *agent.Invocation) agent.Verdict {
 	v := agent.Verdict{Decision: agent.Allow}
 	for _, p := range r.policies {
 		own, err := p.Decide(ctx, inv)
@@ -239,7 +238,7 @@ func (r *Rights) Consult(ctx context.Context, inv *agent.Invocation) agent.Verdi
 }
 
 // Hides implements agent.Rights.
-func (r *Rights) Hides(inv *agent.Invocation) bool {
+func (r *Sets) Hides(inv *agent.Invocation) bool {
 	for _, rules := range r.about(inv.Spec.Name) {
 		for _, rule := range rules {
 			if rule.Verdict == agent.Deny && len(rule.conditions) == 0 && len(rule.Command) == 0 && rule.concerns(inv) {

@@ -275,7 +275,7 @@ type Line struct {
 
 // Explain returns what each set decides about the calls of the tool and agent in inv, the
 // strictest first. inv has no arguments.
-func (r *Rights) Explain(inv *agent.Invocation) []Line {
+func (r *Sets) Explain(inv *agent.Invocation) []Line {
 	var lines []Line
 	for i, rules := range r.about(inv.Spec.Name) {
 		lines = append(lines, r.sets[i].explain(inv, rules)...)

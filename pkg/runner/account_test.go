@@ -334,7 +334,7 @@ func TestASharedReservationIsMadeForWhatIsLimited(t *testing.T) {
 func TestAChildReservesAtItsCaller(t *testing.T) {
 	tr := newTree(agent.Lease{})
 	root := spender(nil, tr, "root", agent.Budget{Calls: ptr[int64](3), Turns: ptr[int64](5)}, agent.TotalUsage{Calls: 1})
-	inv := &agent.Invocation{Key: "s.1.1", Host: root, Driver: &call{run: root}}
+	inv := &agent.Invocation{Key: "s.1.1", Caller: root, Driver: &call{run: root}}
 	top := root.away(inv.Key)
 	top.total.Calls = 1
 	top.session.ID, top.session.Running = "c", true

@@ -9,7 +9,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// Agents implements agent.Host.
+// Agents implements agent.CallingRun.
 func (r *run) Agents(inv *agent.Invocation) agent.Background { return agents{r, inv} }
 
 // agents gives a call access to the agents that work in the background for its run.

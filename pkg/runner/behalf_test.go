@@ -53,7 +53,7 @@ func TestOnBehalfIsNotAnAgent(t *testing.T) {
 	r := &runner.Runner{MaxDepth: 1, Agent: &agent.Agent{Slug: "root", System: "not for the program", Provider: calling{"behalf", &outer}, Toolsets: []agent.Toolset{
 		agent.ToolList{onBehalf{calling{"expert_leaf", &inner}}, &agent.Subagent{Name: "expert_leaf", Agent: leaf}, hidden}}}}
 	r.Policy = func(_ context.Context, inv *agent.Invocation) agent.Verdict {
-		lease := inv.Host.Lease(t.Context(), inv)
+		lease := inv.Caller.Lease(t.Context(), inv)
 		paths = append(paths, inv.Call.Name)
 		paths = append(paths, lease.Path...)
 		return agent.Verdict{Decision: agent.Allow}

@@ -243,7 +243,7 @@ type lending struct {
 	done   chan struct{}
 }
 
-// Model implements agent.Host.
+// Model implements agent.CallingRun.
 func (r *run) Model(ctx context.Context, inv *agent.Invocation, e agent.Event, delta func(context.Context, agent.Delta)) json.RawMessage {
 	var reply modelReply
 	err := r.tree.guard(func() (err error) {

@@ -90,7 +90,7 @@ func TestAnAgentInAnotherProcessNeedsALevel(t *testing.T) {
 	}{{0, 1, false}, {1, 1, true}, {2, 1, true}, {0, 0, true}} {
 		tr := newTree(agent.Lease{})
 		r := spender(nil, tr, "root", agent.Budget{Depth: &tt.depth}, agent.TotalUsage{})
-		_, err := tr.reserver(nil)(t.Context(), Need{Call: &agent.Invocation{Spec: agent.ToolSpec{Name: "t", Channel: tt.channel}, Host: r, Driver: &call{run: r}}})
+		_, err := tr.reserver(nil)(t.Context(), Need{Call: &agent.Invocation{Spec: agent.ToolSpec{Name: "t", Channel: tt.channel}, Caller: r, Driver: &call{run: r}}})
 		if (err == nil) != tt.ok || err != nil && !errors.Is(err, agent.ErrDepth) {
 			t.Errorf("%+v: %v", tt, err)
 		}

@@ -215,7 +215,7 @@ func TestTheLeaseIsWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got agent.Lease
 		nested := tool{"echo", func(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-			got = inv.Host.Lease(ctx, inv)
+			got = inv.Caller.Lease(ctx, inv)
 			return agent.TextResult("ok"), nil
 		}}
 		m := costly(1)
@@ -287,7 +287,7 @@ func (n nested) Call(ctx context.Context, inv *agent.Invocation) (result agent.R
 	fromChild.Close()
 	childIn.Close()
 	<-ended
-	inv.Host.Called(ctx, inv, err)
+	inv.Caller.Called(ctx, inv, err)
 	return result, err
 }
 

@@ -123,18 +123,18 @@ func (r *run) invocation(c agent.PendingCall, spec agent.ToolSpec) *call {
 	k := &call{run: r}
 	r.session.Invoke(&k.inv, c, spec)
 	k.inv.Trace = r.tree.callTrace(r.tree.root.session.ID, k.inv.Key)
-	k.inv.Host, k.inv.Driver, k.inv.Level, k.inv.Context = r, k, r.tree.above+r.depth, r.tree.currentContext()
+	k.inv.Caller, k.inv.Driver, k.inv.Level, k.inv.Context = r, k, r.tree.above+r.depth, r.tree.currentContext()
 	return k
 }
 
-// Progress implements agent.Host.
+// Progress implements agent.CallingRun.
 func (r *run) Progress(inv *agent.Invocation, text string) {
 	e := inv.Event(agent.EventProgress)
 	e.N, e.Text = 0, text
 	r.observe(e)
 }
 
-// Run implements agent.Host.
+// Run implements agent.CallingRun.
 func (r *run) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent, prompt agent.Message) (*agent.Outcome, error) {
 	if r.levels() < 1 {
 		return &agent.Outcome{Status: agent.StatusLimit, Agent: a.Slug}, r.errDepth()

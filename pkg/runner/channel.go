@@ -14,6 +14,15 @@ import (
 	"github.com/agents-exe/agents/pkg/leaf/guard"
 )
 
+// A Starter starts runs of agents, as host.Host does. Its methods are safe for concurrent use.
+type Starter interface {
+	// Agents are the agents by name: each a tool whose arguments are the Args of Start.
+	Agents() []agent.ToolSpec
+	// Start begins a run of an agent, which ends with ctx. With s.Session it continues that
+	// session.
+	Start(ctx context.Context, slug string, s agent.Start) (*Channel, error)
+}
+
 // A Channel is a run that its holder watches and directs. Its methods are safe for
 // concurrent use.
 type Channel struct {

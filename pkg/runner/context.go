@@ -26,7 +26,7 @@ func hasContext(value json.RawMessage) bool {
 	return len(value) > 0 && !bytes.Equal(bytes.TrimSpace(value), []byte("null"))
 }
 
-// SetContext implements agent.Host.
+// SetContext implements agent.CallingRun.
 func (r *run) SetContext(ctx context.Context, inv *agent.Invocation, value json.RawMessage) error {
 	t := r.tree
 	t.mu.Lock()

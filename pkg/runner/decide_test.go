@@ -58,7 +58,7 @@ func ruled(v, c agent.Verdict) (*run, *agent.Invocation) {
 	t := &tree{now: time.Now, inboxes: &inboxes{}, questionTime: time.Minute, maxDepth: agent.DefaultMaxDepth, remotes: map[string]*remote{}}
 	r := &run{node: node{tree: t, agent: &agent.Agent{Slug: "root", Rights: &judging{v, c}}, session: &agent.Session{}}}
 	t.root = r
-	return r, &agent.Invocation{Call: agent.ToolCall{Name: "expert_x"}, Spec: agent.ToolSpec{Name: "expert_x", Agent: "x"}, Key: "s.1.1", Host: r, Driver: &call{run: r}}
+	return r, &agent.Invocation{Call: agent.ToolCall{Name: "expert_x"}, Spec: agent.ToolSpec{Name: "expert_x", Agent: "x"}, Key: "s.1.1", Caller: r, Driver: &call{run: r}}
 }
 
 // TestCallsOfAChildNeedWhatTheirRightsRequire: an agent in another process is ended if it starts

@@ -406,7 +406,7 @@ func (r *run) delta(req *agent.Request, d agent.Delta) {
 	}
 }
 
-// SessionState implements agent.Host.
+// SessionState implements agent.CallingRun.
 func (r *run) SessionState() agent.State {
 	r.tree.mu.Lock()
 	defer r.tree.mu.Unlock()

@@ -265,12 +265,12 @@ func (p *stepProcesses) do(n int, req stepRequest) (res stepResult) {
 
 // A driver executes steps with what package agent exports, and nothing of a Runner.
 type driver struct {
-	agent.Host // of agents in other processes: there is none
-	session    *agent.Session
-	agent      *agent.Agent
-	accept     func(context.Context, string) (string, error)
-	gate       *runner.Gate
-	events     []agent.Event
+	agent.CallingRun // of agents in other processes: there is none
+	session          *agent.Session
+	agent            *agent.Agent
+	accept           func(context.Context, string) (string, error)
+	gate             *runner.Gate
+	events           []agent.Event
 }
 
 func (d *driver) apply(events ...agent.Event) {
@@ -344,7 +344,7 @@ func (d *driver) calls(ctx context.Context, list []agent.PendingCall) {
 		}
 	}
 	for _, c := range run {
-		inv := &agent.Invocation{Host: d}
+		inv := &agent.Invocation{Caller: d}
 		d.session.Invoke(inv, c, byName[c.Name].Spec())
 		if err := d.gate.Call(ctx, byName[c.Name], inv, func(e agent.Event) error { d.apply(e); return nil }); err != nil {
 			panic(err)
@@ -352,13 +352,13 @@ func (d *driver) calls(ctx context.Context, list []agent.PendingCall) {
 	}
 }
 
-// Progress implements agent.Host.
+// Progress implements agent.CallingRun.
 func (d *driver) Progress(*agent.Invocation, string) {}
 
-// Lease implements agent.Host.
+// Lease implements agent.CallingRun.
 func (d *driver) Lease(context.Context, *agent.Invocation) agent.Lease { return agent.Lease{} }
 
-// Run implements agent.Host: a sub-agent is driven within the step of its call.
+// Run implements agent.CallingRun: a sub-agent is driven within the step of its call.
 func (d *driver) Run(ctx context.Context, inv *agent.Invocation, a *agent.Agent, prompt agent.Message) (*agent.Outcome, error) {
 	child := &driver{session: &agent.Session{}, agent: a, gate: d.gate}
 	child.prompt(prompt.Text(), fmt.Sprint("S", inv.N+1), inv.Key)

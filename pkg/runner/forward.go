@@ -46,7 +46,7 @@ func (r *node) path() []string {
 	return append(r.up.path(), r.agent.Slug)
 }
 
-// History implements agent.Host.
+// History implements agent.CallingRun.
 func (r *run) History(inv *agent.Invocation) (events []agent.Event, spent map[string]agent.TotalUsage) {
 	t := r.tree
 	t.mu.Lock()
@@ -121,7 +121,7 @@ func (r *node) answers(key string) bool {
 	return r != nil && (r.parent == key || r.up.answers(key))
 }
 
-// Called implements agent.Host.
+// Called implements agent.CallingRun.
 func (r *run) Called(ctx context.Context, inv *agent.Invocation, err error) {
 	if err == nil {
 		err = errors.New("the agent that called it has ended")
@@ -162,7 +162,7 @@ func (r *run) Called(ctx context.Context, inv *agent.Invocation, err error) {
 	}
 }
 
-// Forward implements agent.Host.
+// Forward implements agent.CallingRun.
 func (r *run) Forward(ctx context.Context, inv *agent.Invocation, e agent.Event) error {
 	e.Depth += inv.Depth + 1
 	e.Seq = 0
@@ -389,10 +389,10 @@ func validID(id string) bool {
 	return true
 }
 
-// Person implements agent.Host.
+// Person implements agent.CallingRun.
 func (r *run) Person() bool { return r.tree.person != nil }
 
-// Question implements agent.Host. The tree asks one question at a time.
+// Question implements agent.CallingRun. The tree asks one question at a time.
 func (r *run) Question(ctx context.Context, inv *agent.Invocation, e agent.Event) (answer json.RawMessage, err error) {
 	err = r.tree.guard(func() (err error) {
 		answer, err = r.question(ctx, inv, e)

@@ -49,7 +49,7 @@ func calling(b agent.Budget, shown *[]agent.Event) (*run, *agent.Invocation, *ke
 	other := &remote{node: r.below(&agent.Agent{}, "s.1.2"), callKey: "s.1.2"}
 	other.session.ID, other.session.Parent, other.session.Depth, other.session.Running = "other", "s.1.2", 1, true
 	tr.remotes["other"] = other
-	return r, &agent.Invocation{Call: agent.ToolCall{ID: "k", Name: "x"}, Spec: agent.ToolSpec{Name: "x", Channel: 1}, Key: "s.1.1", Session: "s", Agent: "root", Host: r, Driver: &call{run: r}}, k
+	return r, &agent.Invocation{Call: agent.ToolCall{ID: "k", Name: "x"}, Spec: agent.ToolSpec{Name: "x", Channel: 1}, Key: "s.1.1", Session: "s", Agent: "root", Caller: r, Driver: &call{run: r}}, k
 }
 
 // The events of an agent, as it sends them.

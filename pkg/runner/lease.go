@@ -10,7 +10,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 )
 
-// Lease implements agent.Host.
+// Lease implements agent.CallingRun.
 func (r *run) Lease(ctx context.Context, inv *agent.Invocation) agent.Lease {
 	r.tree.mu.Lock()
 	left, _ := r.left(false)

@@ -140,9 +140,9 @@ func (compacting) Call(ctx context.Context, inv *agent.Invocation) (agent.Result
 	for _, e := range []agent.Event{{Kind: agent.EventSession}, {Kind: agent.EventMessage, Message: &m}, {Kind: agent.EventCompaction, Messages: []agent.Message{m}, Context: json.RawMessage(`{"n":1}`)}} {
 		e.Session, e.Agent = "C", "child"
 		if err == nil {
-			err = inv.Host.Forward(ctx, inv, e)
+			err = inv.Caller.Forward(ctx, inv, e)
 		}
 	}
-	inv.Host.Called(ctx, inv, nil)
+	inv.Caller.Called(ctx, inv, nil)
 	return agent.TextResult("x"), err
 }

@@ -90,7 +90,7 @@ func (r *run) permitted(inv *agent.Invocation, s *remote, e *agent.Event) error 
 func (r *run) remoteCall(s *remote, e *agent.Event, path []string) *agent.Invocation {
 	c := &call{run: r, inv: agent.Invocation{Call: agent.ToolCall{ID: e.CallID, Name: e.Tool, Args: e.Args}, Spec: agent.ToolSpec{Name: e.Tool}, Key: e.Key,
 		Session: e.Session, Agent: path[len(path)-1], Turn: e.Turn, Depth: e.Depth, Parent: e.Parent, Path: path, Remote: true}}
-	c.inv.Host, c.inv.Driver = r, c
+	c.inv.Caller, c.inv.Driver = r, c
 	if s != nil {
 		if i := agent.ToolIndex(s.specs, e.Tool); i >= 0 {
 			c.inv.Spec = s.specs[i]
@@ -131,7 +131,7 @@ func (r *run) answerPolicy(ctx context.Context, inv *agent.Invocation, e agent.E
 	return json.Marshal(v)
 }
 
-// Consult implements agent.Host.
+// Consult implements agent.CallingRun.
 func (r *run) Consult(ctx context.Context, inv *agent.Invocation) agent.Verdict {
 	deny := func(reason string) agent.Verdict {
 		return agent.Verdict{Decision: agent.Deny, Reason: "the policy of the caller " + reason}

@@ -50,7 +50,7 @@ func TestTheGateOfARunIsThatOfItsRunner(t *testing.T) {
 		if (g.Ask != nil) != tt.asks || g.Redact != nil {
 			t.Errorf("%+v: the gate asks: %t, redacts: %t", tt, g.Ask != nil, g.Redact != nil)
 		} else if tt.asks {
-			inv := &agent.Invocation{Host: tt.r.root(), Driver: &call{run: tt.r.root()}}
+			inv := &agent.Invocation{Caller: tt.r.root(), Driver: &call{run: tt.r.root()}}
 			if v := g.Ask(t.Context(), inv, agent.Verdict{Decision: agent.AskPerson}); v.Rule != tt.rule || tt.rule == "" && v.Decision != agent.Allow {
 				t.Errorf("%+v: the answer is %+v", tt, v)
 			}

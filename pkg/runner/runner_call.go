@@ -18,7 +18,7 @@ func (r *Runner) Call(ctx context.Context, tool agent.Tool, args string) (agent.
 	c := &call{run: root, inv: agent.Invocation{Call: agent.ToolCall{ID: "call", Name: spec.Name, Args: args}, Spec: spec, Key: id + ".1.1",
 		Session: id, Agent: root.agent.Slug, Turn: 1, N: 1, Parent: root.parent, Level: root.tree.above}}
 	inv := &c.inv
-	inv.Host, inv.Driver = root, c
+	inv.Caller, inv.Driver = root, c
 	if err := root.tree.refused; err != nil {
 		return agent.Result{}, err
 	}

@@ -57,7 +57,7 @@ func withBackground(t *testing.T) []agent.Event {
 		return text("expert's answer")
 	}}}
 	wait := tool{"wait", agent.EffectsNone, func(inv *agent.Invocation) agent.Result {
-		ended, err := inv.Host.Agents(inv).Await(t.Context(), nil, time.Minute)
+		ended, err := inv.Caller.Agents(inv).Await(t.Context(), nil, time.Minute)
 		if err != nil {
 			t.Error(err)
 		}

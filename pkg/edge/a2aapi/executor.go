@@ -22,7 +22,7 @@ import (
 const answerTime = 4 * time.Minute
 
 type executor struct {
-	host Host
+	host runner.Starter
 	spec agent.ToolSpec
 	warn func(text string) // see Handler.Warn
 
@@ -47,7 +47,7 @@ type run struct {
 	cancelled atomic.Bool
 }
 
-func newExecutor(host Host, spec agent.ToolSpec, warn func(text string)) *executor {
+func newExecutor(host runner.Starter, spec agent.ToolSpec, warn func(text string)) *executor {
 	return &executor{host: host, spec: spec, warn: warn, done: make(chan struct{}), runs: map[a2a.TaskID]*run{}, sessions: map[string]string{}}
 }
 

@@ -1,7 +1,6 @@
 package a2aapi
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -26,17 +25,11 @@ const (
 // maxTasks is how many tasks of an agent are kept at least. At most twice as many are kept.
 const maxTasks = 500
 
-// A Host lists agents and starts their runs; see serve.Host.
-type Host interface {
-	Agents() []agent.ToolSpec
-	Start(ctx context.Context, slug string, s agent.Start) (*runner.Channel, error)
-}
-
 // A Handler serves the agents of Host. It does not check who sends a request: clients that
 // must not see each other's tasks need a Handler each. Its fields must not be changed once
 // it is in use.
 type Handler struct {
-	Host Host
+	Host runner.Starter
 	// Version is the version of the agents in their cards.
 	Version string
 	// Secured makes the cards say that requests need a bearer token.

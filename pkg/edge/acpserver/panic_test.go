@@ -35,14 +35,14 @@ func (f *fragile) list(context.Context, string) ([]acp.SessionInfo, error) {
 	return nil, nil
 }
 
-func (f *fragile) open(_ context.Context, o Opening) (*Conversation, error) {
+func (f *fragile) open(_ context.Context, o Opening) (*Session, error) {
 	f.reach("open")
 	t := functool.New("t", "", func(context.Context, args) (string, error) { return "x", nil })
 	h := &host.Host{Sessions: (&host.Memory{Max: 1}).Open, Policy: func(context.Context, *agent.Invocation) agent.Verdict {
 		return agent.Verdict{Decision: agent.AskPerson}
 	}}
 	h.Offers = []host.Agent{{Name: "a", Agent: &agent.Agent{Slug: "a", Provider: f, Toolsets: []agent.Toolset{agent.ToolList{t}}}}}
-	return &Conversation{
+	return &Session{
 		Start: func(ctx context.Context, s agent.Start, watch func(agent.Event)) (*runner.Channel, error) {
 			f.reach("start")
 			options := host.Options{Observe: watch}

@@ -2,7 +2,7 @@
 // Protocol (package acp).
 //
 // A [Server] does not depend on agent files or on sessions on disk. For each session of a client
-// it gets a [Conversation], which has functions of a host.Host. The events of a run become updates
+// it gets a [Session], which has functions of a host.Host. The events of a run become updates
 // of the protocol; questions become permission requests and forms. A sub-agent's calls are shown
 // with its name before them.
 //
@@ -38,9 +38,9 @@ type Opening struct {
 	Client  *Client
 }
 
-// A Conversation is an open session of a client. Neither Start nor Command is called while a run
+// A Session is an open session of a client. Neither Start nor Command is called while a run
 // is in progress; the other functions may be called at any time.
-type Conversation struct {
+type Session struct {
 	// Past are the events of an earlier session.
 	Past iter.Seq2[agent.Event, error]
 	// Start begins a run: host.Host.Run, with watch as host.Options.Observe. Until the session
@@ -63,7 +63,7 @@ type Conversation struct {
 // A Server serves one client.
 type Server struct {
 	// Open loads the agent for a session of the client. It is called concurrently.
-	Open func(ctx context.Context, o Opening) (*Conversation, error)
+	Open func(ctx context.Context, o Opening) (*Session, error)
 	// List returns the sessions that began in dir, or all if dir is empty, the most recent
 	// first.
 	List          func(ctx context.Context, dir string) ([]acp.SessionInfo, error)
@@ -198,7 +198,7 @@ func (s *Server) open(ctx context.Context, method string, p *acp.SessionRequest)
 	id := cmp.Or(p.SessionID, s.NewID())
 	open := &session{Client: &Client{server: s, id: id, mode: cmp.Or(s.Mode, ModeAsk), denied: map[string]bool{}}, begun: !isNew}
 	var err error
-	if open.Conversation, err = s.Open(ctx, Opening{ID: id, New: isNew, Dir: p.CWD, Servers: p.MCPServers, Client: open.Client}); err != nil {
+	if open.Session, err = s.Open(ctx, Opening{ID: id, New: isNew, Dir: p.CWD, Servers: p.MCPServers, Client: open.Client}); err != nil {
 		return nil, err
 	}
 	open.updates = &updates{dir: p.CWD, redact: open.Hide, terminals: terminals}

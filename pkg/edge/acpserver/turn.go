@@ -19,7 +19,7 @@ import (
 // A session is one that the client has open.
 type session struct {
 	*Client
-	*Conversation
+	*Session
 	updates *updates // used by the turn in progress, as is begun
 	begun   bool     // the session exists
 

@@ -106,7 +106,7 @@ func (h *Handler) follow(r *http.Request, req *request, sum [sha256.Size]byte) (
 
 // exchange begins or continues a run until there is a reply.
 func (h *Handler) exchange(r *http.Request, x *exchange, req *request) {
-	var c *conversation
+	var c *heldRun
 	err := guard.Run(h.Warn, func() (err error) { c, err = h.accept(r, req); return err })
 	if err != nil {
 		h.finish(x, mark{err: err}, false)

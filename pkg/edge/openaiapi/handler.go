@@ -16,16 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/runner"
 )
 
-// A Host has agents and starts runs of them. ctx is that of the request with its values,
-// but the run may continue after the request: only the Handler cancels it. An error with
-// the method StatusCode() int, and perhaps RetryAfter() time.Duration, decides the
-// status of the response.
-type Host interface {
-	Agents() []agent.ToolSpec
-	Start(ctx context.Context, slug string, s agent.Start) (*runner.Channel, error)
-}
-
-// A Pauser is a Host that limits how many runs there are at the same time. One that waits
+// A Pauser is a Starter that limits how many runs there are at the same time. One that waits
 // for the results of its client's tools does not count.
 type Pauser interface {
 	Pause(run *runner.Channel)
@@ -51,7 +42,10 @@ const (
 // that must not see each other's runs and responses need a Handler each. Its fields must
 // not be changed once it is in use.
 type Handler struct {
-	Host Host
+	// Host starts the runs. A run may continue after the request that began it: only the Handler
+	// cancels it. An error of Start with the method StatusCode() int, and perhaps
+	// RetryAfter() time.Duration, decides the status of the response.
+	Host runner.Starter
 	// MaxBody limits the body of a request, in bytes; 0 means DefaultMaxBody.
 	MaxBody int64
 	// MaxWaiting is how many runs wait at the same time, and StoreBytes limits the
@@ -77,8 +71,8 @@ type Handler struct {
 
 	mu      sync.Mutex
 	closed  bool
-	calls   map[string]*conversation // of clients' tools, by the id that the client has
-	waiting []*conversation          // the oldest first
+	calls   map[string]*heldRun // of clients' tools, by the id that the client has
+	waiting []*heldRun          // the oldest first
 	store   []stored
 	size    int // of all in store
 	runs    sync.WaitGroup
@@ -210,7 +204,7 @@ func newRequest() *request {
 }
 
 // accept checks a request and begins or continues its run.
-func (h *Handler) accept(r *http.Request, req *request) (*conversation, error) {
+func (h *Handler) accept(r *http.Request, req *request) (*heldRun, error) {
 	spec, err := h.find(req.Model)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ type options struct {
 }
 
 // open continues the run that waits for the results in t, or starts one.
-func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, o options) (*conversation, error) {
+func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, o options) (*heldRun, error) {
 	s, err := t.start(spec, o)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, o option
 	for i := range s.History {
 		s.History[i].Session = id
 	}
-	c = &conversation{cancel: cancel, events: make(chan agent.Event), gone: make(chan struct{}), slug: spec.Name,
+	c = &heldRun{cancel: cancel, events: make(chan agent.Event), gone: make(chan struct{}), slug: spec.Name,
 		rebuilt: s.Args == nil && !o.compact, tools: map[string]bool{}, single: o.single, shape: o.shape, forced: o.forced, stops: o.stops, seen: map[string]bool{}}
 	for _, spec := range o.tools {
 		c.tools[spec.Name] = true
@@ -75,7 +75,7 @@ func (h *Handler) open(r *http.Request, t *thread, spec agent.ToolSpec, o option
 // resume passes the results in t to the run that waits for them. Without such a run it
 // returns nil, and counts one that begins. A run that waits ends if its answers have another
 // shape.
-func (h *Handler) resume(ctx context.Context, t *thread, slug string, o options) (*conversation, error) {
+func (h *Handler) resume(ctx context.Context, t *thread, slug string, o options) (*heldRun, error) {
 	results, said := t.answers()
 	if o.compact {
 		results = nil // the run that waits for them gets them in a request of its own
@@ -124,7 +124,7 @@ func (h *Handler) resume(ctx context.Context, t *thread, slug string, o options)
 
 // waitsFor returns the run that waits for results, nil if there is none, and their parts by
 // the ids of the calls. h.mu is held.
-func (h *Handler) waitsFor(results []agent.ToolResult, slug string) (c *conversation, parts map[string][]agent.Part, err error) {
+func (h *Handler) waitsFor(results []agent.ToolResult, slug string) (c *heldRun, parts map[string][]agent.Part, err error) {
 	parts = map[string][]agent.Part{}
 	for _, r := range results {
 		if found := h.calls[r.CallID]; found != nil && found.slug == slug {
@@ -147,10 +147,10 @@ func (h *Handler) waitsFor(results []agent.ToolResult, slug string) (c *conversa
 
 // wait keeps c until the results of calls arrive. The run that has waited for the longest
 // time makes room.
-func (h *Handler) wait(c *conversation, calls []call) {
+func (h *Handler) wait(c *heldRun, calls []call) {
 	h.mu.Lock()
 	if h.calls == nil {
-		h.calls = map[string]*conversation{}
+		h.calls = map[string]*heldRun{}
 	}
 	for _, g := range calls {
 		h.calls[g.id] = c
@@ -158,7 +158,7 @@ func (h *Handler) wait(c *conversation, calls []call) {
 	c.given = calls
 	c.late = time.AfterFunc(waitTime, func() { h.expire(c) })
 	h.waiting = append(h.waiting, c)
-	var over *conversation
+	var over *heldRun
 	if h.closed {
 		over = c
 	} else if len(h.waiting) > cmp.Or(h.MaxWaiting, DefaultMaxWaiting) {
@@ -174,7 +174,7 @@ func (h *Handler) wait(c *conversation, calls []call) {
 }
 
 // expire ends a run that still waits.
-func (h *Handler) expire(c *conversation) {
+func (h *Handler) expire(c *heldRun) {
 	h.mu.Lock()
 	waits := c.given != nil
 	if waits {
@@ -187,14 +187,14 @@ func (h *Handler) expire(c *conversation) {
 }
 
 // forget takes c from those that wait. h.mu is held.
-func (h *Handler) forget(c *conversation) {
+func (h *Handler) forget(c *heldRun) {
 	c.late.Stop()
 	c.given = nil
-	h.waiting = slices.DeleteFunc(h.waiting, func(other *conversation) bool { return other == c })
+	h.waiting = slices.DeleteFunc(h.waiting, func(other *heldRun) bool { return other == c })
 }
 
 // end ends the run if it has not ended, and returns when nothing of it is left.
-func (h *Handler) end(c *conversation, reason string) {
+func (h *Handler) end(c *heldRun, reason string) {
 	h.mu.Lock()
 	for id, other := range h.calls {
 		if other == c {

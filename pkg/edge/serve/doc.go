@@ -8,7 +8,7 @@
 //   - GET /metrics is for Prometheus ([Metrics]), GET /healthz for load balancers.
 //   - [Mount] adds other protocols.
 //
-// A [Host] starts the runs. The server decides who may start one, and when: a request
+// [Options].Host starts the runs. The server decides who may start one, and when: a request
 // needs a bearer token, and a [Token] can be limited to certain agents. The number of
 // concurrent runs is limited: more runs wait, and if too many wait they are refused (429).
 //
@@ -22,14 +22,14 @@
 //
 // # Other protocols
 //
-// A handler gets a Host that is limited to the token of its requests: it only has the
+// A handler gets a runner.Starter that is limited to the token of its requests: it only has the
 // agents of the token, and Start waits until the run may begin. So a mounted protocol needs
 // no code for tokens and limits. Its requests have been checked (token, Host and Origin
 // headers), their bodies are limited in size and time, and writes to slow clients fail. The
 // errors of Start have the status of the answer: see [Error]. The list mounts in
 // cmd/agents/internal/serve has such protocols:
 //
-//	serve.Mount{Pattern: "POST /v1/chat/completions", New: func(h serve.Host) http.Handler {
+//	serve.Mount{Pattern: "POST /v1/chat/completions", New: func(h runner.Starter) http.Handler {
 //		return &openaiapi.Handler{Host: h}
 //	}}
 package serve

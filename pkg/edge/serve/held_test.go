@@ -294,7 +294,7 @@ func TestMessageIsTooLong(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	g := gate(make(chan string))
 	h := &host{agents: map[string]agent.Provider{"clock": g}}
-	echo := func(host serve.Host) http.Handler {
+	echo := func(host runner.Starter) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, err := host.Start(r.Context(), "clock", agent.Start{Channel: 1})
 			e, ok := err.(*serve.Error)

@@ -31,7 +31,7 @@ func (e *endless) Read(p []byte) (int, error) {
 
 // A body with too many values is refused while it is read, for every protocol.
 func TestBodyHasTooManyValues(t *testing.T) {
-	reader := func(serve.Host) http.Handler {
+	reader := func(runner.Starter) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, err := io.Copy(io.Discard, r.Body)
 			if many := (*jsondoc.MeterError)(nil); errors.As(err, &many) {
@@ -55,7 +55,9 @@ func TestBodyHasTooManyValues(t *testing.T) {
 // Without a token, a body says what it is: a page of another site can send one that does not,
 // and the browser asks nobody.
 func TestBodyWithoutAType(t *testing.T) {
-	reader := func(serve.Host) http.Handler { return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) }
+	reader := func(runner.Starter) http.Handler {
+		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	}
 	for _, c := range []struct {
 		name, token, kind, body string
 		want                    int
@@ -101,7 +103,7 @@ func TestBodyIsTooLarge(t *testing.T) {
 	const size = 1 << 30
 	var mu sync.Mutex
 	var got []int64
-	reader := func(serve.Host) http.Handler {
+	reader := func(runner.Starter) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			n, err := io.Copy(io.Discard, r.Body)
 			mu.Lock()
@@ -301,7 +303,7 @@ func TestConnections(t *testing.T) {
 
 // No path, with a token or without, keeps a connection for a body that trickles.
 func TestBodyThatTricklesIsClosed(t *testing.T) {
-	reader := func(serve.Host) http.Handler {
+	reader := func(runner.Starter) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.ReadAll(r.Body)
 			w.WriteHeader(http.StatusBadRequest)
@@ -368,7 +370,7 @@ func TestAPanicEndsOneRequest(t *testing.T) {
 		}
 		return hello(ctx, req, delta)
 	})}, set: func(r *runner.Runner) { r.Panicked = report }}}
-	s := start(t, serve.Options{Host: h, Runs: 1, Warn: report, Mounts: []serve.Mount{{Pattern: "GET /mount", New: func(serve.Host) http.Handler {
+	s := start(t, serve.Options{Host: h, Runs: 1, Warn: report, Mounts: []serve.Mount{{Pattern: "GET /mount", New: func(runner.Starter) http.Handler {
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the mount") })
 	}}}})
 	if res, err := http.Get("http://" + s.addr + "/mount"); err == nil {

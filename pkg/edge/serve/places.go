@@ -170,7 +170,7 @@ func (p *places) close() {
 	p.line = nil
 }
 
-// Agents implements Host: those of the token.
+// Agents implements runner.Starter: those of the token.
 func (c *client) Agents() []agent.ToolSpec {
 	var list []agent.ToolSpec
 	for _, spec := range c.server.opts.Host.Agents() {
@@ -192,7 +192,7 @@ func (c *client) known(slug string) *Error {
 	return nil
 }
 
-// Start implements Host: it waits for a place. Errors of type *Error say how to answer.
+// Start implements runner.Starter: it waits for a place. Errors of type *Error say how to answer.
 func (c *client) Start(ctx context.Context, slug string, start agent.Start) (*runner.Channel, error) {
 	return c.start(startCall{ctx, ctx, slug, start, false})
 }
@@ -246,7 +246,7 @@ func (c *client) own(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tokenKey{}, c)
 }
 
-// Owner returns Token.Owner of the token of a run: ctx is that of Host.Start or of
+// Owner returns Token.Owner of the token of a run: ctx is that of Options.Host.Start or of
 // Options.Journal.
 func Owner(ctx context.Context) string {
 	if c, ok := ctx.Value(tokenKey{}).(*client); ok {
@@ -256,7 +256,7 @@ func Owner(ctx context.Context) string {
 }
 
 // TokenName returns the name of the token that a run is started with: ctx is that of
-// Host.Start.
+// Options.Host.Start.
 func TokenName(ctx context.Context) string {
 	if c, ok := ctx.Value(tokenKey{}).(*client); ok {
 		return c.Name

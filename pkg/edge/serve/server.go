@@ -24,23 +24,13 @@ import (
 	"github.com/agents-exe/agents/pkg/source/remote"
 )
 
-// A Host starts runs. Its methods are safe for concurrent use.
-type Host interface {
-	// Agents are the agents by name: each a tool whose arguments are the Args of Start.
-	Agents() []agent.ToolSpec
-	// Start begins a run of an agent. It ends with ctx. With s.Session it continues that
-	// session. s.Lease.DetachedSeconds is above 0 if the run may outlive its client: then
-	// a host remembers it for Server.Resume until it ends, unless it is Parked.
-	Start(ctx context.Context, slug string, s agent.Start) (*runner.Channel, error)
-}
-
 // A Mount is a protocol beside the channel.
 type Mount struct {
 	// Pattern is that of an http.ServeMux.
 	Pattern string
 	// New returns the handler of the requests with one token. h is limited to the
 	// agents and the places of the token.
-	New func(h Host) http.Handler
+	New func(h runner.Starter) http.Handler
 }
 
 // A Token is what a client must have.
@@ -48,7 +38,7 @@ type Token struct {
 	// Name is for the metrics and for resumed runs; it is not secret.
 	Name   string
 	Secret string
-	// Owner is for the Host: see Owner.
+	// Owner is for Options.Host: see Owner.
 	Owner string
 	// Agents are the agents that the token is for, if it is Limited to them.
 	Agents  []string
@@ -92,7 +82,9 @@ const (
 
 // Options configure a Server. Fields that are 0 have the defaults above.
 type Options struct {
-	Host Host // required
+	// Host starts the runs; it is required. A run whose Lease.DetachedSeconds is above 0 may outlive
+	// its client: the host remembers it for Server.Resume until it ends, unless it is Parked.
+	Host runner.Starter
 	// Tools returns the tools of an agent; nil lists none.
 	Tools func(ctx context.Context, slug string) []agent.ToolSpec
 	// Journal returns the stored events of the last run of a session of an agent, with the
@@ -138,7 +130,7 @@ type Options struct {
 	// Warn reports runs that Resume could not continue, and panics, which end a request or a
 	// run; nil ignores the former, and lets the latter end the program.
 	Warn func(text string)
-	// Metrics receives the events of all runs from the Host; nil serves no metrics.
+	// Metrics receives the events of all runs; nil serves no metrics.
 	Metrics *Metrics
 	Mounts  []Mount
 	// WebSocket has the time limits of connections.

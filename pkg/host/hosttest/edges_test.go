@@ -661,12 +661,12 @@ func overACP(t *testing.T, h *host.Host) hosttest.Client {
 	}
 	c.conn = acp.NewConn(io.TeeReader(fromServer, io.MultiWriter(check.Ours(), &c.all)), io.MultiWriter(check.Theirs(), toServer))
 	c.conn.Notify, c.conn.Request = c.update, c.permission
-	s := &acpserver.Server{Open: func(_ context.Context, o acpserver.Opening) (*acpserver.Conversation, error) {
+	s := &acpserver.Server{Open: func(_ context.Context, o acpserver.Opening) (*acpserver.Session, error) {
 		answer := func(ctx context.Context, q agent.Event) (json.RawMessage, error) {
 			scope, _, err := o.Client.Approve(ctx, q, []string{"yes"})
 			return json.RawMessage(map[bool]string{true: `"allow"`, false: `"deny"`}[scope == "yes"]), err
 		}
-		return &acpserver.Conversation{Wait: h.Wait, Answer: answer, Hide: h.Hide, Close: func() {},
+		return &acpserver.Session{Wait: h.Wait, Answer: answer, Hide: h.Hide, Close: func() {},
 			Start: func(ctx context.Context, s agent.Start, watch func(agent.Event)) (*runner.Channel, error) {
 				options := host.Options{Observe: watch}
 				if s.Session == "" {

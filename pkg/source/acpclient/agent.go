@@ -91,7 +91,7 @@ func (a *Agent) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, 
 	if inv.Again {
 		return agent.Result{}, errors.New("an earlier process called this agent and ended before the answer: what the agent did is unknown")
 	}
-	if inv.Host == nil {
+	if inv.Caller == nil {
 		return agent.Result{}, errors.New("this call is not part of a run")
 	}
 	t := newTalk(a, inv)
@@ -143,7 +143,7 @@ func (t *talk) open(ctx context.Context) error {
 	hello := acp.InitializeRequest{ProtocolVersion: acp.Version, ClientInfo: &acp.Implementation{Name: "agents", Version: t.agent.Version}}
 	c := &hello.ClientCapabilities
 	c.FS.ReadTextFile, c.FS.WriteTextFile, c.Terminal = true, true, true
-	if t.inv.Host.Person() {
+	if t.inv.Caller.Person() {
 		c.Elicitation = &acp.Elicitation{Form: &acp.Flag{}}
 	}
 	var about acp.InitializeResponse

@@ -252,7 +252,7 @@ func (t *talk) file(ctx context.Context, kind string, p *acp.FileRequest, do fun
 
 // elicit shows a form to the person.
 func (t *talk) elicit(ctx context.Context, r *acp.ElicitRequest) (any, error) {
-	reply, err := t.inv.Host.Question(ctx, t.inv, agent.Event{What: "elicit", Tool: t.agent.Slug, Text: r.Message, Schema: r.Schema})
+	reply, err := t.inv.Caller.Question(ctx, t.inv, agent.Event{What: "elicit", Tool: t.agent.Slug, Text: r.Message, Schema: r.Schema})
 	answer := acp.ElicitResponse{Action: "decline"}
 	if r.Mode == "form" && err == nil && (json.Unmarshal(reply, &answer) != nil || answer.Action == "") {
 		return nil, errors.New("the answer is not valid")

@@ -75,7 +75,7 @@ type call struct {
 func (c *call) over() bool { return c.Status == acp.Completed || c.Status == acp.Failed }
 
 func newTalk(a *Agent, inv *agent.Invocation) *talk {
-	lease := inv.Host.Lease(context.Background(), inv)
+	lease := inv.Caller.Lease(context.Background(), inv)
 	t := &talk{agent: a, inv: inv, usd: lease.USD, changed: make(chan struct{}), calls: map[string]*call{},
 		terminals: map[string]*terminal{}, grants: map[string]int{}, stderr: bounded{limit: maxStderr}}
 	t.limit = cmp.Or(a.IdleTimeout, DefaultIdleTimeout)

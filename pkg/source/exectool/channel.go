@@ -38,7 +38,7 @@ func (t *Tool) callChannel(ctx context.Context, inv *agent.Invocation) (result a
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}
 	defer release()
-	defer func() { inv.Host.Called(ctx, inv, err) }()
+	defer func() { inv.Caller.Called(ctx, inv, err) }()
 	env := callEnviron(t.env, inv, t.opts.tree, locks)
 	for try := 0; ; try++ {
 		var exit process.Exit

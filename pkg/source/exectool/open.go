@@ -43,7 +43,7 @@ type Source struct {
 	// Runner, if it is not nil, runs the tools elsewhere. Then Path is one on the
 	// other side, Kind says what it is, and no file of this side is checked. Without
 	// Runner, Kind has no effect here, and callers may use it.
-	Runner *Runner
+	Runner *Prefix
 	Kind   Kind
 	// Slug is that of the agent at Path, for the kind AgentFile.
 	Slug string

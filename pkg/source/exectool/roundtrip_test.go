@@ -145,23 +145,23 @@ func TestRoundTrip(t *testing.T) {
 // TestRoundTripThroughRunner: the same through commands that pass arguments on, and
 // through shells that split them again.
 func TestRoundTripThroughRunner(t *testing.T) {
-	t.Run("arguments", func(t *testing.T) { roundTrip(t, &Runner{Command: []string{"env", "-i", fastExit}}, 1000) })
+	t.Run("arguments", func(t *testing.T) { roundTrip(t, &Prefix{Command: []string{"env", "-i", fastExit}}, 1000) })
 	t.Run("as sshd does", func(t *testing.T) {
 		// sshd gets the words joined by spaces and passes them to the user's shell.
 		standIn := script(t, filepath.Join(t.TempDir(), "ssh"), "shift\nexec sh -c \"$*\"\n")
-		roundTrip(t, &Runner{Command: []string{standIn, "host"}, Shell: true}, 1000)
+		roundTrip(t, &Prefix{Command: []string{standIn, "host"}, Shell: true}, 1000)
 	})
 	t.Run("ssh", func(t *testing.T) {
 		t.Parallel() // it waits more than it computes
-		roundTrip(t, &Runner{Command: append(runnertest.SSH(t), "env", fastExit), Shell: true}, 10)
+		roundTrip(t, &Prefix{Command: append(runnertest.SSH(t), "env", fastExit), Shell: true}, 10)
 	})
 	t.Run("bwrap", func(t *testing.T) {
-		roundTrip(t, &Runner{Command: runnertest.Sandbox(t)}, 25)
+		roundTrip(t, &Prefix{Command: runnertest.Sandbox(t)}, 25)
 	})
 }
 
 // roundTrip tries random calls, at most so many.
-func roundTrip(t *testing.T, runner *Runner, most int) {
+func roundTrip(t *testing.T, runner *Prefix, most int) {
 	d := newDumper(t)
 	refusals, runs := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -22,9 +22,9 @@ import (
 	"github.com/agents-exe/agents/pkg/process"
 )
 
-// A Runner is a command that runs programs elsewhere: in a container, on another host,
+// A Prefix is a command that runs programs elsewhere: in a container, on another host,
 // in a sandbox. The program and its arguments are appended to it.
-type Runner struct {
+type Prefix struct {
 	// Command is the command as words. The first is a program, which is looked up in
 	// the PATH of the tools' environment unless it contains a slash.
 	Command []string

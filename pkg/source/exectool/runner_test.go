@@ -35,7 +35,7 @@ PATH=`+s.dir+`:$PATH exec "$@"
 func (s *side) path(name string) string { return filepath.Join(s.dir, name) }
 
 // runner enters the side.
-func (s *side) runner() *Runner { return &Runner{Command: []string{s.path("enter"), "/"}} }
+func (s *side) runner() *Prefix { return &Prefix{Command: []string{s.path("enter"), "/"}} }
 
 func (s *side) open(t *testing.T, sources ...Source) *Toolset {
 	t.Helper()
@@ -213,7 +213,7 @@ func TestRunnerImage(t *testing.T) {
 "--remote run "*) until [ "$1" = IMG ]; do shift; done; shift; exec `+s.path("enter")+` / "$@" ;;
 esac
 `)
-	src := Source{Path: "/x", Runner: &Runner{Command: []string{podman, "--remote", "run", "IMG"}}}
+	src := Source{Path: "/x", Runner: &Prefix{Command: []string{podman, "--remote", "run", "IMG"}}}
 	for i, tt := range []struct {
 		id   string
 		want bool
@@ -260,7 +260,7 @@ func TestRunnerAway(t *testing.T) {
 	s.away(t, true)
 	sources := []Source{
 		{Path: here}, {Path: "/x", Runner: s.runner()}, {Path: "/new", Runner: s.runner()},
-		{Path: "/x", Runner: &Runner{Command: []string{"no-such-program"}}},
+		{Path: "/x", Runner: &Prefix{Command: []string{"no-such-program"}}},
 	}
 	set := s.open(t, sources...)
 	if got := toolNames(set); !slices.Equal(got, []string{"bash_here", "bash_x"}) {
@@ -297,7 +297,7 @@ echo '{"slug":"s'$1'","description":"","args":[]}'
 `)
 	var sources []Source
 	for i := range n {
-		sources = append(sources, Source{Path: "/x", Runner: &Runner{Command: []string{wait, fmt.Sprint(i)}}})
+		sources = append(sources, Source{Path: "/x", Runner: &Prefix{Command: []string{wait, fmt.Sprint(i)}}})
 	}
 	set, err := Open(t.Context(), sources, Options{Environ: os.Environ()})
 	if err != nil || len(set.List()) != n {
@@ -344,7 +344,7 @@ func TestRunnerPinned(t *testing.T) {
 }
 
 // A noHost is the run of a call that needs nothing but its lease and its progress.
-type noHost struct{ agent.Host }
+type noHost struct{ agent.CallingRun }
 
 func (noHost) Progress(*agent.Invocation, string) {}
 
@@ -371,12 +371,12 @@ func TestContainersHaveALabel(t *testing.T) {
 *) echo "$*" >> `+s.path("log")+` ;;
 esac
 `)
-			set := s.open(t, Source{Path: "/x", Runner: &Runner{Command: []string{podman, "run", "IMG"}}})
+			set := s.open(t, Source{Path: "/x", Runner: &Prefix{Command: []string{podman, "run", "IMG"}}})
 			if len(set.List()) != 1 {
 				t.Fatalf("tools = %v; problems: %s", toolNames(set), texts(set))
 			}
 			inv := invocation(`{}`)
-			inv.Host = noHost{}
+			inv.Caller = noHost{}
 			argv, _ := set.List()[0].Command(inv)
 			_, _ = set.List()[0].Call(t.Context(), inv) // it is no agent that speaks
 			if got, want := s.log(), "run --label agents.call="+inv.Key+" --label agents.start="; !strings.Contains(got, want) || !strings.Contains(got, " IMG /x run") {
@@ -404,7 +404,7 @@ exec sleep 1000
 		t.Fatalf("tools = %v, %v; problems: %s", toolNames(set), err, texts(set))
 	}
 	inv := invocation(`{}`)
-	inv.Host = noHost{}
+	inv.Caller = noHost{}
 	_, err = set.List()[0].Call(t.Context(), inv)
 	starts, _ := os.ReadFile(filepath.Join(dir, "starts"))
 	if err == nil || !strings.Contains(err.Error(), "its output ended before the run (signal: terminated)") || len(starts) != 1 {
@@ -422,7 +422,7 @@ shift
 exec "$@"
 `)
 	open := func(limit time.Duration) string {
-		src := Source{Path: s.path("tool"), Runner: &Runner{Command: []string{s.path("host"), "in"}}}
+		src := Source{Path: s.path("tool"), Runner: &Prefix{Command: []string{s.path("host"), "in"}}}
 		set, err := Open(t.Context(), []Source{src}, Options{Environ: os.Environ(), CacheDir: s.cache, SpoolDir: t.TempDir(), DescribeTimeout: limit, Grace: time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
@@ -459,7 +459,7 @@ esac`
 	tools := map[string]agent.Tool{}
 	for slug, asks := range map[string]string{"with": `"context":true,`, "without": ""} {
 		path := script(t, filepath.Join(t.TempDir(), slug), describing(strings.NewReplacer("SLUG", slug, "CONTEXT", asks).Replace(described), run))
-		set, err := Open(t.Context(), []Source{{Path: path, Runner: &Runner{Command: []string{"env", "-i", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + temp}}}}, Options{Environ: os.Environ(), SpoolDir: t.TempDir()})
+		set, err := Open(t.Context(), []Source{{Path: path, Runner: &Prefix{Command: []string{"env", "-i", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + temp}}}}, Options{Environ: os.Environ(), SpoolDir: t.TempDir()})
 		if err != nil || len(set.List()) != 1 {
 			t.Fatal(err, texts(set))
 		}

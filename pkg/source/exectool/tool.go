@@ -102,7 +102,7 @@ func (t *Tool) Command(inv *agent.Invocation) (argv []string, digest string) {
 	if err != nil {
 		return nil, ""
 	}
-	if t.spec.Channel > 0 && inv.Host != nil {
+	if t.spec.Channel > 0 && inv.Caller != nil {
 		args = []string{"--channel"}
 	}
 	line, err := t.CommandLine(append([]string{"run"}, args...)...)
@@ -140,7 +140,7 @@ func (t *Tool) Translate(inv *agent.Invocation) (argv []string, stdin []byte, er
 // An agent that speaks the channel is run with that instead, as a sub-agent of the run
 // that makes the call.
 func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	if t.spec.Channel > 0 && inv.Host != nil {
+	if t.spec.Channel > 0 && inv.Caller != nil {
 		if _, err := t.Description(); err != nil {
 			return agent.Result{}, err
 		}

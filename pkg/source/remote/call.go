@@ -18,10 +18,10 @@ const maxRestarts = 2
 
 // Call implements agent.Tool. Its only time limits are those of the caller.
 func (a *Agent) Call(ctx context.Context, inv *agent.Invocation) (result agent.Result, err error) {
-	if inv.Host == nil {
+	if inv.Caller == nil {
 		return agent.Result{}, errors.New("this call is not part of a run")
 	}
-	defer func() { inv.Host.Called(ctx, inv, err) }()
+	defer func() { inv.Caller.Called(ctx, inv, err) }()
 	for try := 0; ; try++ {
 		result, err = a.run(ctx, inv)
 		lost, ok := errors.AsType[*channel.EndedError](err)

@@ -23,7 +23,7 @@ type run struct {
 	in     Input
 	at     Position
 	inputs int
-	host   Host
+	host   Claim
 	moving workflow.Mutex // held while the host changes
 	over   bool
 	life   workflow.Context // of sub-agents in the background, which outlive a turn
@@ -385,7 +385,7 @@ func (r *run) place(ctx workflow.Context) error {
 	}
 	task := Task{Input: r.in, At: r.at, Host: r.host}
 	ctx = workflow.WithActivityOptions(ctx, r.options(""))
-	return workflow.ExecuteActivity(ctx, HostActivity, task).Get(ctx, &r.host)
+	return workflow.ExecuteActivity(ctx, ClaimActivity, task).Get(ctx, &r.host)
 }
 
 // options are those of an activity. Its retries are the infrastructure's: what ran is

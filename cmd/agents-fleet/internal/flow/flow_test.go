@@ -24,7 +24,7 @@ type fake struct {
 	tasks []flow.Task // in their order
 	step  func(flow.Task) (flow.Next, error)
 	call  func(flow.Task) (flow.Called, error)
-	host  func(flow.Task) (flow.Host, error)
+	host  func(flow.Task) (flow.Claim, error)
 	now   int // calls in progress
 	most  int
 }
@@ -52,7 +52,7 @@ func (f *fake) env(t *testing.T) *testsuite.TestWorkflowEnvironment {
 		f.mu.Unlock()
 		return f.call(t)
 	}, activity.RegisterOptions{Name: flow.CallActivity})
-	env.RegisterActivityWithOptions(func(_ context.Context, t flow.Task) (flow.Host, error) { f.note(t); return f.host(t) }, activity.RegisterOptions{Name: flow.HostActivity})
+	env.RegisterActivityWithOptions(func(_ context.Context, t flow.Task) (flow.Claim, error) { f.note(t); return f.host(t) }, activity.RegisterOptions{Name: flow.ClaimActivity})
 	env.RegisterActivityWithOptions(func(context.Context, flow.Kept) error { return nil }, activity.RegisterOptions{Name: flow.KeepActivity})
 	env.SetTestTimeout(20 * time.Second)
 	return env
@@ -208,8 +208,8 @@ func TestALongRunContinuesAsNew(t *testing.T) {
 // there.
 func TestAnotherHostTakesOver(t *testing.T) {
 	f := &fake{step: turnsOnce(flow.Next{Ended: "ok"})}
-	f.host = func(t flow.Task) (flow.Host, error) {
-		return flow.Host{Queue: "host" + string(rune('1'+t.Host.Term)), Term: t.Host.Term + 1}, nil
+	f.host = func(t flow.Task) (flow.Claim, error) {
+		return flow.Claim{Queue: "host" + string(rune('1'+t.Host.Term)), Term: t.Host.Term + 1}, nil
 	}
 	env := f.env(t)
 	var queues []string

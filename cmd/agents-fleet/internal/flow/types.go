@@ -15,10 +15,10 @@ const (
 	// Queue is the task queue, if no other one is chosen.
 	Queue = "agents"
 
-	// The activities. They take a Task; see Next, Called, Host.
-	StepActivity = "step"
-	CallActivity = "call"
-	HostActivity = "host"
+	// The activities. They take a Task; see Next, Called, Claim.
+	StepActivity  = "step"
+	CallActivity  = "call"
+	ClaimActivity = "host"
 	// KeepActivity takes a Kept.
 	KeepActivity = "keep"
 
@@ -106,7 +106,7 @@ type Position struct {
 type Resumed struct {
 	At     Position `json:"at"`
 	Inputs int      `json:"inputs,omitempty"`
-	Host   Host     `json:"host,omitzero"`
+	Host   Claim    `json:"host,omitzero"`
 }
 
 type Result struct {
@@ -122,8 +122,8 @@ type Task struct {
 	Input
 	At Position `json:"at"`
 	// Inputs is how many messages a person has sent to the run so far.
-	Inputs int  `json:"inputs,omitempty"`
-	Host   Host `json:"host,omitzero"`
+	Inputs int   `json:"inputs,omitempty"`
+	Host   Claim `json:"host,omitzero"`
 	// End, for StepActivity, is the agent.Status with which the run is to end, and Reason
 	// why.
 	End    string `json:"end,omitempty"`
@@ -185,8 +185,8 @@ type Child struct {
 	Background bool `json:"background,omitempty"`
 }
 
-// A Host is the worker that has the workspace of a run, and the result of HostActivity.
-type Host struct {
+// A Claim is the worker that has the workspace of a run, and the result of ClaimActivity.
+type Claim struct {
 	// Queue is the task queue of this worker alone.
 	Queue string `json:"queue,omitempty"`
 	// Term counts the hosts that the workspace has had.

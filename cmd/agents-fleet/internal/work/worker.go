@@ -98,7 +98,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	main := worker.New(w.client, w.o.Queue, w.options(false))
 	main.RegisterWorkflowWithOptions(flow.Run, workflow.RegisterOptions{Name: flow.Workflow, VersioningBehavior: w.behavior()})
 	w.register(main)
-	main.RegisterActivityWithOptions(w.claim, activity.RegisterOptions{Name: flow.HostActivity})
+	main.RegisterActivityWithOptions(w.claim, activity.RegisterOptions{Name: flow.ClaimActivity})
 	if err := main.Start(); err != nil {
 		return fmt.Errorf("start the worker: %w", err)
 	}

@@ -49,37 +49,37 @@ func (w *workspaces) forget(record string) *archive.Workspace {
 	return s
 }
 
-// claim is flow.HostActivity: this worker takes the workspace over, unless another one has
+// claim is flow.ClaimActivity: this worker takes the workspace over, unless another one has
 // done so since the host of the task.
-func (w *Worker) claim(ctx context.Context, task flow.Task) (flow.Host, error) {
+func (w *Worker) claim(ctx context.Context, task flow.Task) (flow.Claim, error) {
 	queue, err := w.hostQueue()
 	if err != nil {
-		return flow.Host{}, err
+		return flow.Claim{}, err
 	}
 	for host := task.Host; ; {
 		host.Term++
 		name := flow.HostName(task.Record, host.Term)
 		put, err := w.store.Put(ctx, name, []byte(queue))
 		if err != nil {
-			return flow.Host{}, err
+			return flow.Claim{}, err
 		}
 		if put {
 			w.spaces.forget(task.Record)
-			return flow.Host{Queue: queue, Term: host.Term}, nil
+			return flow.Claim{Queue: queue, Term: host.Term}, nil
 		}
 		if moved, err := w.moved(ctx, task.Record, host); err != nil || moved {
 			if err != nil {
-				return flow.Host{}, err
+				return flow.Claim{}, err
 			}
 			continue
 		}
 		data, err := w.store.Get(ctx, name)
-		return flow.Host{Queue: string(data), Term: host.Term}, err
+		return flow.Claim{Queue: string(data), Term: host.Term}, err
 	}
 }
 
 // moved reports whether another worker has the workspace after a host.
-func (w *Worker) moved(ctx context.Context, record string, host flow.Host) (bool, error) {
+func (w *Worker) moved(ctx context.Context, record string, host flow.Claim) (bool, error) {
 	_, err := w.store.Get(ctx, flow.HostName(record, host.Term+1))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -68,7 +68,7 @@ func (e *editor) list(_ context.Context, dir string) ([]acp.SessionInfo, error) 
 }
 
 // open is for acpserver.Server.Open.
-func (e *editor) open(ctx context.Context, o acpserver.Opening) (*acpserver.Conversation, error) {
+func (e *editor) open(ctx context.Context, o acpserver.Opening) (*acpserver.Session, error) {
 	c := &chat{p: e.p, Options: e.o, out: e.p.Err, person: ask.Through(o.Client.Approve), editor: &o}
 	c.Keep.Began = o.Dir
 	unknown := jsonrpc.Errorf(acp.NotFound, "there is no session %.100q", o.ID)
@@ -81,7 +81,7 @@ func (e *editor) open(ctx context.Context, o acpserver.Opening) (*acpserver.Conv
 	if err := c.open(ctx); err != nil {
 		return nil, err
 	}
-	conversation := &acpserver.Conversation{Wait: func() error { return c.settle(c.running) }, Commands: slashCommands(), Close: c.close,
+	conversation := &acpserver.Session{Wait: func() error { return c.settle(c.running) }, Commands: slashCommands(), Close: c.close,
 		Command: c.command,
 		Hide:    func(text string) string { return c.logs.Hide(text) },
 		Answer:  func(ctx context.Context, q agent.Event) (json.RawMessage, error) { return c.running.answer(ctx, q) },

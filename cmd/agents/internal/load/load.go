@@ -55,7 +55,7 @@ type Options struct {
 	Record    string     // the folder of --record
 	Pinned    bool       // MCP servers whose programs change are not started
 	Models    Models
-	Rights    Rights
+	Rights    RightsFlags
 	Strict    bool   // refuse a tree from which something is missing
 	Unlocked  bool   // ignore the lock file, because a new one will be written
 	Agent     string // the agent of the session that continues

@@ -16,7 +16,8 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-type Rights struct {
+// RightsFlags are the flags with which a person decides about calls.
+type RightsFlags struct {
 	rules    []ruleFlag
 	approval string
 	// Yes allows what a person would be asked about.
@@ -26,12 +27,12 @@ type Rights struct {
 }
 
 // CallFlags are Flags and --yes, for commands that make calls.
-func (r *Rights) CallFlags() []cli.Flag {
+func (r *RightsFlags) CallFlags() []cli.Flag {
 	return append(r.Flags(), &cli.BoolFlag{Name: "yes", Category: "rights", Usage: "allow calls that a person would be asked about, except where only a person may answer", Destination: &r.Yes})
 }
 
 // Flags are --allow, --deny, --ask and --approval.
-func (r *Rights) Flags() []cli.Flag {
+func (r *RightsFlags) Flags() []cli.Flag {
 	rule := func(name, usage string, verdict agent.Decision) cli.Flag {
 		add := func(text string) error { // it is parsed later, when the working directory is known
 			if strings.TrimSpace(text) == "" {
@@ -77,8 +78,8 @@ func (f ruleFlag) parse(at policy.Place) (*policy.Rule, error) {
 }
 
 // of joins the flags with the cfg file. dir is the working folder, "" that of the process.
-func (r *Rights) of(p *program.Env, c *config.Config, dir string) (agentfile.Rights, error) {
-	out := agentfile.Rights{Approval: policy.Approval(c.File.Approval), Chosen: policy.Approval(r.approval), Default: r.Default, Policies: c.File.Policies}
+func (r *RightsFlags) of(p *program.Env, c *config.Config, dir string) (agentfile.RootRights, error) {
+	out := agentfile.RootRights{Approval: policy.Approval(c.File.Approval), Chosen: policy.Approval(r.approval), Default: r.Default, Policies: c.File.Policies}
 	if dir == "" {
 		var err error
 		if dir, err = os.Getwd(); err != nil {

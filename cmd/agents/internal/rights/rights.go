@@ -59,7 +59,7 @@ func printTool(b *strings.Builder, chain []*agentfile.Node, spec agent.ToolSpec)
 	fmt.Fprintf(b, "  %s (%s)\n", spec.Name, effects)
 	ruled := false
 	for _, above := range slices.Backward(chain) {
-		rights, ok := above.Agent.Rights.(*policy.Rights)
+		rights, ok := above.Agent.Rights.(*policy.Sets)
 		if !ok {
 			continue
 		}

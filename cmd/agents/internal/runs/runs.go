@@ -16,7 +16,7 @@ import (
 type Flags struct {
 	Keep   keep.Flags
 	Models load.Models
-	Rights load.Rights
+	Rights load.RightsFlags
 	Set    map[string]string // placeholders of the agent's prompts
 	Budget command.BudgetFlag
 	Strict bool

@@ -189,10 +189,10 @@ type agentServer struct {
 	secured bool // requests need a token
 }
 
-// Agents implements serve.Host.
+// Agents implements runner.Starter.
 func (h *agentServer) Agents() []agent.ToolSpec { return h.host.Agents() }
 
-// Start implements serve.Host.
+// Start implements runner.Starter.
 func (h *agentServer) Start(ctx context.Context, slug string, start agent.Start) (*runner.Channel, error) {
 	o := host.Options{Observe: func(e agent.Event) {
 		_ = guard.Run(h.panicked, func() error { h.metrics.Observe(e); return nil })
@@ -237,20 +237,20 @@ func (h *agentServer) newMetrics() *serve.Metrics {
 // is that of the server. stop ends what belongs to no request any more.
 func (h *agentServer) mounts(ctx context.Context) (list []serve.Mount, stop func()) {
 	var stops []func()
-	openai := func(to serve.Host) http.Handler {
+	openai := func(to runner.Starter) http.Handler {
 		api := &openaiapi.Handler{Host: to, Warn: h.panicked, NewID: session.NewID, Checked: true}
 		// Runs that wait for a client would hold up the end of the server.
 		done := context.AfterFunc(ctx, api.Close)
 		stops = append(stops, func() { done(); api.Close() })
 		return api
 	}
-	a2a := func(to serve.Host) http.Handler {
+	a2a := func(to runner.Starter) http.Handler {
 		api := &a2aapi.Handler{Host: to, Version: h.p.Version, Secured: h.secured, Warn: h.panicked}
 		done := context.AfterFunc(ctx, api.Close)
 		stops = append(stops, func() { done(); api.Close() })
 		return api
 	}
-	mcp := func(to serve.Host) http.Handler {
+	mcp := func(to runner.Starter) http.Handler {
 		s := mcpserver.New(mcpserver.Options{Name: "agents", Version: h.p.Version, Hide: h.host.Hide, Panicked: h.panicked, Start: to.Start})
 		var agents []mcpserver.Agent
 		specs := to.Agents()

@@ -63,10 +63,10 @@ func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if err := json.Unmarshal([]byte(inv.Call.Args), &a); err != nil {
 		return agent.Result{}, err
 	}
-	if inv.Host == nil {
+	if inv.Caller == nil {
 		return agent.Result{}, fmt.Errorf("this call is not part of a run")
 	}
-	text, err := t.call(ctx, inv.Host.Agents(inv), a)
+	text, err := t.call(ctx, inv.Caller.Agents(inv), a)
 	return agent.TextResult(text), err
 }
 

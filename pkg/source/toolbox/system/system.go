@@ -283,8 +283,8 @@ func orEmpty[T any](list []T) []T {
 func own(ctx context.Context, inv *agent.Invocation) map[string]any {
 	s := inv.SessionState()
 	m := map[string]any{"sessionId": inv.Session, "agent": inv.Agent, "path": inv.Path, "turn": inv.Turn, "depth": inv.Level, "contextTokens": s.Tokens}
-	if inv.Host != nil {
-		m["left"] = inv.Host.Lease(ctx, inv)
+	if inv.Caller != nil {
+		m["left"] = inv.Caller.Lease(ctx, inv)
 	}
 	return m
 }

@@ -22,9 +22,9 @@ const (
 	lateCalls = 200 * time.Millisecond
 )
 
-// A conversation is a run and the requests that it spans. One request at a time reads
+// A heldRun is a run and the requests that it spans. One request at a time reads
 // its events; between requests nobody does, and the run waits.
-type conversation struct {
+type heldRun struct {
 	channel *runner.Channel
 	cancel  context.CancelFunc
 	events  chan agent.Event
@@ -81,7 +81,7 @@ type output interface {
 }
 
 // read passes on events until the run ends or nobody reads them.
-func (c *conversation) read() {
+func (c *heldRun) read() {
 	defer close(c.events)
 	for e := range c.channel.Events() {
 		select {
@@ -93,7 +93,7 @@ func (c *conversation) read() {
 }
 
 // next reads events until there is a reply. What is said goes to x.
-func (c *conversation) next(ctx context.Context, x *exchange) (*reply, error) {
+func (c *heldRun) next(ctx context.Context, x *exchange) (*reply, error) {
 	late := time.NewTimer(lateCalls)
 	defer late.Stop()
 	for {
@@ -132,7 +132,7 @@ func (c *conversation) next(ctx context.Context, x *exchange) (*reply, error) {
 }
 
 // note takes over what an event says.
-func (c *conversation) note(e *agent.Event, x *exchange) {
+func (c *heldRun) note(e *agent.Event, x *exchange) {
 	c.total.Note(e)
 	c.acted = c.acted || e.Kind == agent.EventCallStarted || e.Kind == agent.EventClientCall
 	if e.Depth > 0 {
@@ -182,7 +182,7 @@ func (c *conversation) note(e *agent.Event, x *exchange) {
 
 // say passes on a piece of the model's text, but not what repeats the text before a
 // retry.
-func (c *conversation) say(piece string, x *exchange) {
+func (c *heldRun) say(piece string, x *exchange) {
 	if c.shape != nil {
 		return
 	}
@@ -202,7 +202,7 @@ func (c *conversation) say(piece string, x *exchange) {
 }
 
 // show passes on text up to the first stop text.
-func (c *conversation) show(piece string, again bool, x *exchange) {
+func (c *heldRun) show(piece string, again bool, x *exchange) {
 	if again {
 		c.held, c.stopped = "", false
 	}
@@ -223,7 +223,7 @@ func (c *conversation) show(piece string, again bool, x *exchange) {
 }
 
 // endTurn shows what was held back.
-func (c *conversation) endTurn(x *exchange) {
+func (c *heldRun) endTurn(x *exchange) {
 	if c.held != "" {
 		x.said(c.held, false)
 	}
@@ -231,7 +231,7 @@ func (c *conversation) endTurn(x *exchange) {
 }
 
 // cut returns the text before the first stop text in it.
-func (c *conversation) cut(text string) string {
+func (c *heldRun) cut(text string) string {
 	for _, s := range c.stops {
 		text, _, _ = strings.Cut(text, s)
 	}
@@ -239,7 +239,7 @@ func (c *conversation) cut(text string) string {
 }
 
 // partial returns how many bytes at the end of text may be the beginning of a stop text.
-func (c *conversation) partial(text string) (n int) {
+func (c *heldRun) partial(text string) (n int) {
 	for _, s := range c.stops {
 		for i := min(len(s)-1, len(text)); i > n; i-- {
 			if strings.HasSuffix(text, s[:i]) {
@@ -252,7 +252,7 @@ func (c *conversation) partial(text string) (n int) {
 
 // call makes the answer of a run that must end in a call of a tool of the client that call. The
 // run is over: the results of the client begin another.
-func (c *conversation) call(r *reply) {
+func (c *heldRun) call(r *reply) {
 	made := call{id: "call_" + rand.Text(), name: c.forced[0].Name, args: r.text}
 	if len(c.forced) > 1 {
 		var chosen struct {
@@ -306,7 +306,7 @@ func (e *extension) add(to object) {
 }
 
 // reply is what there is since the last one.
-func (c *conversation) reply(calls []call) *reply {
+func (c *heldRun) reply(calls []call) *reply {
 	r := &reply{text: c.cut(c.last), calls: calls, messages: c.messages(calls), usage: c.total.Usage}
 	c.last, c.total = "", agent.TotalUsage{}
 	r.extra = extension{Session: c.session.ID, Turns: c.turns, Unpriced: r.usage.Unpriced(), Rebuilt: c.rebuilt, Warnings: c.warnings}
@@ -317,7 +317,7 @@ func (c *conversation) reply(calls []call) *reply {
 }
 
 // ask is the reply with the calls that the client has to answer next.
-func (c *conversation) ask() *reply {
+func (c *heldRun) ask() *reply {
 	slices.SortStableFunc(c.pending, func(a, b call) int { return a.n - b.n })
 	n := len(c.pending)
 	if c.single {
@@ -336,7 +336,7 @@ const statusFinal = http.StatusBadRequest
 
 // end is the reply at the end of the run, or the error of a run that has no answer. The
 // client must not repeat the request by itself if calls of tools may have had effects.
-func (c *conversation) end(e *agent.Event) (*reply, error) {
+func (c *heldRun) end(e *agent.Event) (*reply, error) {
 	if len(c.sent) > 0 { // it was cut
 		c.last = string(c.sent)
 	}
@@ -371,7 +371,7 @@ func (c *conversation) end(e *agent.Event) (*reply, error) {
 
 // messages is the conversation as it is now. The calls that the client has to answer have
 // its ids, and all others have a result.
-func (c *conversation) messages(given []call) []agent.Message {
+func (c *heldRun) messages(given []call) []agent.Message {
 	list := slices.Clone(c.session.Messages)
 	if len(c.session.Calls) == 0 {
 		return list
