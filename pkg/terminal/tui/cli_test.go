@@ -463,3 +463,14 @@ func TestAChangedTreeIsAskedAboutInPlace(t *testing.T) {
 	s.Press("C-d")
 	s.Await(`^\$\n`)
 }
+
+// A serial line and some containers have terminals without a size.
+func TestChatAtATerminalWithoutASize(t *testing.T) {
+	s := openChat(t, 80, 24, "stty rows 0 cols 0; "+chatCommand)
+	s.Await(`^── helper · /help`)
+	s.tell("hello", `You said: hello`)
+	s.Resize(60, 24)
+	s.Await(`^── helper · done.{43}$`)
+	s.Press("C-d")
+	s.Await(`^code 0$`)
+}

@@ -102,7 +102,7 @@ func (t *terminal) fitted(p []byte, prints bool) []byte {
 		at = 0
 	}
 	width, _, err := t.size()
-	if err != nil || width <= 0 {
+	if err != nil {
 		return p // such as a pipe
 	}
 	shown := frame{lines: t.screen.lines, width: t.screen.width}
@@ -149,10 +149,17 @@ func (t *terminal) resized(p func() *tea.Program) func(tea.Model, tea.Msg) tea.M
 			t.settled.Store(true)
 			return tea.WindowSizeMsg{Width: columns, Height: rows}
 		case tea.WindowSizeMsg:
+			if size.Width <= 0 || size.Height <= 0 {
+				columns, rows, err := t.size()
+				if err != nil {
+					return nil
+				}
+				size = tea.WindowSizeMsg{Width: columns, Height: rows}
+			}
 			width := t.width.Load()
 			if (!t.held.Load() || t.settled.Load()) && (width == 0 || width == int64(size.Width) || t.alt.Load()) {
 				t.width.Store(int64(size.Width))
-				return msg
+				return size
 			}
 			t.settled.Store(false)
 			if t.held.Store(true); timer != nil {

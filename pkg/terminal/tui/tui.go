@@ -68,13 +68,23 @@ type Options struct {
 	Now          func() time.Time // nil means time.Now
 }
 
+// sizeOf returns the size of a window. A terminal that does not know it, such as a serial line, says
+// 0, and then it is taken for one of 80 columns and 24 rows.
+func sizeOf(f *os.File) (columns, rows int, err error) {
+	columns, rows, err = term.GetSize(int(f.Fd()))
+	if err == nil && (columns <= 0 || rows <= 0) {
+		return 80, 24, nil
+	}
+	return columns, rows, err
+}
+
 // Run shows conversations at a terminal until the person leaves or ctx ends. Signals are left to
 // the caller.
 func Run(ctx context.Context, o *Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m := newModel(ctx, o)
-	out := &terminal{File: o.Out, view: m.frames.last, cuts: cuts(o.Environ), size: func() (int, int, error) { return term.GetSize(int(o.Out.Fd())) }}
+	out := &terminal{File: o.Out, view: m.frames.last, cuts: cuts(o.Environ), size: func() (int, int, error) { return sizeOf(o.Out) }}
 	profile := colorprofile.ANSI
 	if !o.Color {
 		profile = colorprofile.ASCII // bold, faint and reverse remain
