@@ -296,6 +296,7 @@ func (m *model) connected(msg connectedMsg) tea.Cmd {
 	}
 	m.connecting = false
 	if msg.err != nil && !m.connectedOnce {
+		m.show(nil)
 		m.err, m.leaving = msg.err, true
 		return nil
 	}

@@ -972,11 +972,14 @@ func TestLeavingBeforeTheFirstFrame(t *testing.T) {
 	}
 	defer null.Close()
 	for name, cause := range map[string][]tea.Msg{
-		"no server": {connectedMsg{err: errors.New("it did not start")}},
-		"left":      {key('d')},
-		"stopped":   {key('c'), key('c')},
-		"typed":     {tea.KeyPressMsg{Code: 'x', Text: "x"}, key('c'), key('c')},
-		"a screen":  {key('t'), key('c'), key('c'), key('d')},
+		"no server":                  {connectedMsg{err: errors.New("it did not start")}},
+		"no server, behind a screen": {key('t'), drawnMsg{}, connectedMsg{err: errors.New("it did not start")}},
+		"no server, behind a list":   {key('s'), drawnMsg{}, connectedMsg{err: errors.New("it did not start")}},
+		"no server, in a search":     {key('r'), connectedMsg{err: errors.New("it did not start")}},
+		"left":                       {key('d')},
+		"stopped":                    {key('c'), key('c')},
+		"typed":                      {tea.KeyPressMsg{Code: 'x', Text: "x"}, key('c'), key('c')},
+		"a screen":                   {key('t'), key('c'), key('c'), key('d')},
 	} {
 		for frames := range 3 { // before it leaves
 			x := newTest(t, nil)
