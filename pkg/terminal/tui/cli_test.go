@@ -474,3 +474,23 @@ func TestChatAtATerminalWithoutASize(t *testing.T) {
 	s.Press("C-d")
 	s.Await(`^code 0$`)
 }
+
+// Without a shell nobody could continue a program that is suspended: it goes on.
+func TestSuspendWithoutAShell(t *testing.T) {
+	s := openChat(t, 80, 24, chatCommand)
+	s.Await(`^── helper · /help`)
+	s.Press("C-z")
+	s.Await(`^there is no shell to return to`)
+	s.tell("hello", `You said: hello`)
+	s.Type("stay")
+	s.Press("Enter")
+	s.Await(`^  • bash_stay`)
+	s.Press("C-z")
+	s.Await(`^there is no shell to return to`)
+	s.Press("C-c")
+	s.Await(`^the run is stopped`)
+	s.Press("C-c")
+	s.Await(`(?s)bash_stay.*interrupted.*^── helper · stopped`)
+	s.Press("C-d")
+	s.Await(`^code 0$`)
+}

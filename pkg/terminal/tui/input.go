@@ -19,6 +19,10 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	case m.search != nil && m.searching(k):
 		return nil
 	case keys.is(k, "suspend"):
+		if !continuable() {
+			m.message = "there is no shell to return to"
+			return nil
+		}
 		return tea.Suspend
 	case keys.is(k, "stop"):
 		return m.stop(armed)
