@@ -96,8 +96,8 @@ func (r *run) AwaitNotice(ctx context.Context) {
 }
 
 // notice takes the next message of what runs in the background, if the model is about to
-// be asked. Of agents it is also taken before the end, which it puts off; without agents, theirs
-// stay.
+// be asked. Of agents it is also taken before the end, which it puts off; those of agents stay if
+// agents is false.
 func (b *background) notice(step agent.Step, agents bool) (agent.Directive, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -113,7 +113,7 @@ var rules = []rule{
 	{path: "pkg/host", floor: 3, beside: []string{"pkg/agentfile"}},
 	{path: "pkg/session/sessionindex", floor: 3, modules: []string{"modernc.org/sqlite"}},
 	{path: "pkg/source/toolbox/openapi", floor: 3},
-	{path: "pkg/terminal/tui", floor: 3, modules: []string{"charm.land/bubbletea/v2", "charm.land/lipgloss/v2", "charm.land/bubbles/v2", "github.com/charmbracelet/colorprofile", "github.com/aymanbagabas/go-udiff", "golang.org/x/term"}},
+	{path: "pkg/terminal/tui", floor: 3, modules: []string{"charm.land/bubbletea/v2", "charm.land/lipgloss/v2", "charm.land/bubbles/v2", "github.com/charmbracelet/colorprofile", "github.com/aymanbagabas/go-udiff", "golang.org/x/term", "golang.org/x/sys"}},
 	{path: "pkg/trial/replay", floor: 3},
 	{path: "pkg/trial/tooltest", floor: 3, beside: []string{"pkg/trial/treetest"}},
 	{path: "pkg/trial/treetest", floor: 3, modules: []string{"golang.org/x/sync"}, beside: []string{"pkg/agentfile", "pkg/host"}},

@@ -302,6 +302,7 @@ func TestChatScreenIsClosedAtOnce(t *testing.T) {
 				s.Press("Enter")
 				s.Await(`(?s)You said: hello\n.*^── helper · done[^\n]*\n>\n`)
 				s.say("/new", `a new conversation`)
+				s.Await(`^── helper · /help`) // what was said may stand above the old live region for a moment
 			}
 			s.Press(key, key, "C-d")
 			s.Await(`^code 0$`)

@@ -146,7 +146,11 @@ func (t *terminal) resized(p func() *tea.Program) func(tea.Model, tea.Msg) tea.M
 				return nil
 			}
 			t.width.Store(int64(columns))
-			t.settled.Store(true)
+			if t.alt.Load() { // the main screen is drawn again when it is back
+				t.held.Store(false)
+			} else {
+				t.settled.Store(true)
+			}
 			return tea.WindowSizeMsg{Width: columns, Height: rows}
 		case tea.WindowSizeMsg:
 			if size.Width <= 0 || size.Height <= 0 {
