@@ -105,7 +105,7 @@ type Sets struct {
 	tools map[string][][]*Rule // the rules of each set about a tool, by its name
 }
 
-// maxTools limits Rights.tools: agents in other processes can send any names.
+// maxTools limits Sets.tools: agents in other processes can send any names.
 const maxTools = 10_000
 
 // about returns the rules of each set about a tool.

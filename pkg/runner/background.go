@@ -95,9 +95,9 @@ func (r *run) AwaitNotice(ctx context.Context) {
 	}
 }
 
-// notice takes the next message of what runs in the background, if the model is about to
-// be asked. Of agents it is also taken before the end, which it puts off; those of agents stay if
-// agents is false.
+// notice takes the next message of what runs in the background, if the model is about to be asked.
+// The message of an agent is also taken before the end, which it puts off. If agents is false, the
+// messages of agents are left.
 func (b *background) notice(step agent.Step, agents bool) (agent.Directive, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,8 +118,8 @@ func (b *background) notice(step agent.Step, agents bool) (agent.Directive, bool
 	return d, true
 }
 
-// told waits until the agent of a call has ended, and drops it with its message: the model is told
-// by another one.
+// told waits until the agent of a call has ended, then drops the agent and its message: the model
+// gets the one of Runner.Meanwhile instead.
 func (b *background) told(ctx context.Context, key string) {
 	b.mu.Lock()
 	i := slices.IndexFunc(b.agents, func(a *leftAgent) bool { return a.Key == key })

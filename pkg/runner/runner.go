@@ -70,7 +70,7 @@ type Runner struct {
 	Accept func(ctx context.Context, answer string) (string, error)
 	// Meanwhile, if it is not nil, is asked for what a person sends during a run of the
 	// session, before its request of the turn and before its end: what a record has. false
-	// is nothing.
+	// is nothing. A Directive with a Key is the message of the background agent of that call.
 	Meanwhile func(session string, turn int) (agent.Directive, bool)
 	// NoNotices drops what Invocation.Background has to say to the model, because the
 	// record has it.

@@ -4,7 +4,7 @@
 //   - A [Handler] answers the requests. Its Host starts runs.
 //   - A thread (thread.go) turns the messages of a request into the start of a run: the
 //     last message of the user is the prompt, and what is before it the history.
-//   - A heldRun is a run with the requests that it spans. When the
+//   - A heldRun (heldrun.go) is a run with the requests that it spans. When the
 //     agent calls a tool of the client, the response ends with the calls and the run
 //     waits (waiting.go) for the request with their results.
 //   - A request (request.go) and a reply have one form for both APIs. chat.go,

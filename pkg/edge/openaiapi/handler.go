@@ -16,8 +16,8 @@ import (
 	"github.com/agents-exe/agents/pkg/runner"
 )
 
-// A Pauser is a Starter that limits how many runs there are at the same time. One that waits
-// for the results of its client's tools does not count.
+// A Pauser is a Handler.Host that limits how many runs there are at the same time. A run that
+// waits for the results of its client's tools does not count.
 type Pauser interface {
 	Pause(run *runner.Channel)
 	// Unpause waits until the run may continue.
@@ -42,8 +42,8 @@ const (
 // that must not see each other's runs and responses need a Handler each. Its fields must
 // not be changed once it is in use.
 type Handler struct {
-	// Host starts the runs. A run may continue after the request that began it: only the Handler
-	// cancels it. An error of Start with the method StatusCode() int, and perhaps
+	// Host starts the runs. The ctx of Start has the values of the request but does not end with
+	// it: a run may continue after the request, and only the Handler cancels it. An error of Start with the method StatusCode() int, and perhaps
 	// RetryAfter() time.Duration, decides the status of the response.
 	Host runner.Starter
 	// MaxBody limits the body of a request, in bytes; 0 means DefaultMaxBody.

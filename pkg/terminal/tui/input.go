@@ -20,7 +20,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		return nil
 	case keys.is(k, "suspend"):
 		if !continuable() {
-			m.message = "there is no shell to return to"
+			m.message = "cannot suspend here: no shell could continue this program"
 			return nil
 		}
 		return tea.Suspend

@@ -38,9 +38,9 @@ type terminal struct {
 	drawn, began func()
 	alt          atomic.Bool // it shows the alternate screen
 
-	// held means that the window is being resized: nothing is drawn until its size has rested.
-	// Then it has settled, and what the renderer draws is for the new size from the next write on
-	// that erases the live region.
+	// held means that the window is being resized, and the live region is not drawn. settled means
+	// that the size has rested: the next write that erases the live region is the first for the new
+	// size, and it ends both.
 	held, settled atomic.Bool
 	// view returns the last view of the live region, and width is that for which the renderer
 	// draws it: what is wider is not drawn.

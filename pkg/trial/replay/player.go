@@ -255,7 +255,8 @@ func (p *Player) real(s *progress, turn int) bool {
 	return p.LiveFrom > 0 && turn >= p.LiveFrom
 }
 
-// meanwhile is the next that a person sent, in the record, before the request of a turn.
+// meanwhile returns the next recorded input before the request of a turn: what a person sent, or the
+// message of a background agent that ended.
 // With a real model there is nothing.
 func (p *Player) meanwhile(session string, turn int) (agent.Directive, bool) {
 	s := p.of(session)

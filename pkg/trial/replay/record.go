@@ -35,7 +35,7 @@ type session struct {
 	runs      []*run
 	requests  map[int][]*request // by turn
 	summaries map[int][]summary
-	inputs    map[moment][]input // what a person sent during a run
+	inputs    map[moment][]input // what a person sent during a run, and the messages of background agents that ended
 	calls     map[position]*call
 	closings  map[int]*agent.Event // messages that ask for the answer, by the turn of it
 
@@ -105,8 +105,8 @@ func modelError(e *agent.Event, model string) error {
 // A moment is before the request of a turn in a run; both count from 1.
 type moment struct{ run, turn int }
 
-// An input is a message or an order during a run. of is the call that it answers, if an agent in
-// the background has ended.
+// An input is a message or an order that arrives during a run. If it says that a background agent has
+// ended, of is the call that started the agent; otherwise of is nil.
 type input struct {
 	agent.Directive
 	of *call

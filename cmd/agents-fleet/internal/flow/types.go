@@ -18,7 +18,7 @@ const (
 	// The activities. They take a Task; see Next, Called, Claim.
 	StepActivity  = "step"
 	CallActivity  = "call"
-	ClaimActivity = "host"
+	ClaimActivity = "host" // workflows in progress have this name
 	// KeepActivity takes a Kept.
 	KeepActivity = "keep"
 
@@ -185,7 +185,7 @@ type Child struct {
 	Background bool `json:"background,omitempty"`
 }
 
-// A Claim is the worker that has the workspace of a run, and the result of ClaimActivity.
+// A Claim says which worker has the workspace of a run. ClaimActivity returns it.
 type Claim struct {
 	// Queue is the task queue of this worker alone.
 	Queue string `json:"queue,omitempty"`
