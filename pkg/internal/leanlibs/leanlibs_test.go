@@ -155,6 +155,27 @@ func TestReplacement(t *testing.T) {
 	}
 }
 
+// TestNoLibraryDownloaded is the first `make build` on a machine.
+func TestNoLibraryDownloaded(t *testing.T) {
+	have, err := goOutput("env", "GOMODCACHE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOPROXY", "file://"+filepath.ToSlash(filepath.Join(have, "cache", "download")))
+	t.Setenv("GOSUMDB", "off")
+	t.Setenv("GOFLAGS", "-modcacherw") // so that it can be removed
+	t.Setenv("GOMODCACHE", t.TempDir())
+	out := t.TempDir()
+	if err := prepare(out); err != nil {
+		t.Fatal(err)
+	}
+	for _, lib := range libraries {
+		if _, err := os.Stat(filepath.Join(out, lib.dir, "go.mod")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func build(t *testing.T, args ...string) {
 	t.Helper()
 	args = append(append([]string{"build"}, args...), "./testdata/probe")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,7 +26,7 @@ func prepare(out string) error {
 		return err
 	}
 	for _, lib := range libraries {
-		src, err := goOutput("list", "-m", "-f", "{{.Dir}}", lib.path)
+		src, err := moduleDir(lib.path)
 		if err != nil {
 			return err
 		}
@@ -34,6 +35,19 @@ func prepare(out string) error {
 		}
 	}
 	return writeModFiles(out, gomod)
+}
+
+// moduleDir returns the folder of a module's source, which it downloads if necessary.
+func moduleDir(path string) (string, error) {
+	out, err := goOutput("mod", "download", "-json", path)
+	if err != nil {
+		return "", err
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal([]byte(out), &module); err != nil {
+		return "", fmt.Errorf("go mod download -json %s: %w", path, err)
+	}
+	return module.Dir, nil
 }
 
 // replaceDir fills a folder beside dst and then puts it in dst's place, so that
