@@ -85,6 +85,7 @@ func newJournal(j *Journal, o Options) *Journal {
 	j.disk.fail = o.Fail
 	j.cwd, j.of = realDir(o.Dir), o.Client
 	j.synced.L = &j.mu
+	go encoders()
 	return j
 }
 

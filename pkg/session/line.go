@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -56,6 +57,12 @@ func encode(b []byte, v any) ([]byte, error) {
 	}
 	return bytes.TrimSuffix(buf.Bytes(), []byte("}\n")), nil
 }
+
+// encoders makes the encoders of lines, which takes half a millisecond, while the agents are loaded.
+var encoders = sync.OnceFunc(func() {
+	_, _ = encode(nil, fileLine{})
+	_, _ = encode(nil, &agent.Event{})
+})
 
 // appendSum appends a checksum as eight hexadecimal digits.
 func appendSum(b []byte, sum uint32) []byte {

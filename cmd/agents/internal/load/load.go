@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -157,11 +158,11 @@ func chosen(ctx context.Context, p *program.Env, o Options) (*Tree, error) {
 	return l, nil
 }
 
-// collectOften makes the garbage collector keep the heap small: a run mostly waits, and many
-// may run at the same time. It is called after loading, which is faster without it.
+// collectOften makes the garbage collector keep the heap small from its first collection on: a run
+// mostly waits, and many may run at the same time. A run of a few calls ends without a collection.
 func collectOften(p *program.Env) {
 	if p.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
+		runtime.AddCleanup(new([64]byte), func(int) { debug.SetGCPercent(50) }, 0)
 	}
 }
 

@@ -164,11 +164,11 @@ func appendRun(ctx context.Context, dir string, i interval) error {
 		return err
 	}
 	defer release()
-	text, _, err := config.ReadRegular(path, 2*maxRunsLog)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if len(text) > maxRunsLog {
+	if info, err := os.Lstat(path); err == nil && (info.Size() > maxRunsLog || !info.Mode().IsRegular()) {
+		text, _, err := config.ReadRegular(path, 2*maxRunsLog)
+		if err != nil {
+			return err
+		}
 		half := len(text) / 2
 		half += strings.IndexByte(string(text[half:]), '\n') + 1
 		_, cut := parseRun(lastLine(string(text[:half])))
