@@ -276,6 +276,7 @@ func TestAnEditorDecidesAboutCalls(t *testing.T) {
 }
 
 func TestASignalEndsTheRunsOfAnEditor(t *testing.T) {
+	t.Parallel()
 	c := startACP(t, hangFiles(), "--yes")
 	id := c.session()
 	stop := make(chan string, 1)

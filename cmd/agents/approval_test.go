@@ -65,6 +65,7 @@ func TestACallIsAskedAboutOnce(t *testing.T) {
 }
 
 func TestAnswersForASessionAndForAFolder(t *testing.T) {
+	t.Parallel()
 	for answer, c := range map[string]struct{ asksSession, asksFolder bool }{
 		"session": {false, true},
 		"folder":  {false, false},

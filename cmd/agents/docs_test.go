@@ -39,6 +39,7 @@ var elsewhere = map[string]string{
 //
 // A block whose first line is "```LANGUAGE FILE" is written to FILE.
 func TestDocs(t *testing.T) {
+	t.Parallel()
 	bin := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
@@ -55,8 +56,9 @@ func TestDocs(t *testing.T) {
 				t.Skipf("the page needs %s, which is not installed", needs[name])
 			}
 			r := &reader{page: name, dir: t.TempDir(), home: t.TempDir(), bin: bin}
-			copyRepository(t, r.dir)
-			for _, b := range blocks(readPage(t, name)) {
+			page := readPage(t, name)
+			copyRepository(t, r.dir, builds.MatchString(page))
+			for _, b := range blocks(page) {
 				r.follow(t, b)
 			}
 		})
@@ -306,9 +308,12 @@ func (r *reader) valid(t *testing.T, line int, text []byte, name string) {
 	}
 }
 
+// builds finds the command lines that need the sources of the programs.
+var builds = regexp.MustCompile(`(?m)^\$ go (run|build) `)
+
 // copyRepository copies the repository, without what was built and what git
-// keeps.
-func copyRepository(t *testing.T, dir string) {
+// keeps. The sources of the programs are two thirds of it.
+func copyRepository(t *testing.T, dir string, sources bool) {
 	t.Helper()
 	err := filepath.WalkDir(repository, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -319,7 +324,8 @@ func copyRepository(t *testing.T, dir string) {
 		}
 		to := filepath.Join(dir, strings.TrimPrefix(path, repository))
 		switch name := d.Name(); {
-		case d.IsDir() && (name == ".git" || name == "build" || name == "testdata"):
+		case d.IsDir() && (name == ".git" || name == "build" || name == "testdata"),
+			!sources && (to == filepath.Join(dir, "cmd") || to == filepath.Join(dir, "pkg")):
 			return filepath.SkipDir
 		case d.IsDir():
 			return os.MkdirAll(to, 0o755)

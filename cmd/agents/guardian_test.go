@@ -126,6 +126,7 @@ func (l look) below(level int) (n int) {
 }
 
 func TestNothingSurvivesSIGKILLOfAnyLevel(t *testing.T) {
+	t.Parallel()
 	for level := 1; level <= levels; level++ {
 		t.Run(fmt.Sprint("level ", level), func(t *testing.T) {
 			t.Parallel()
@@ -163,6 +164,7 @@ func TestNothingSurvivesSIGKILLOfAnyLevel(t *testing.T) {
 }
 
 func TestCancelAtRandomMoments(t *testing.T) {
+	t.Parallel()
 	f := newForest(t)
 	late := 0
 	var mu sync.Mutex

@@ -57,6 +57,7 @@ echo "got $(cat)"
 // TestHooksHoldInEveryProcess runs hooks that permit, deny, replace, fail and hang, with the
 // agent that is asked about in the same process, in one below, and in one below that.
 func TestHooksHoldInEveryProcess(t *testing.T) {
+	t.Parallel()
 	const unchanged = "got one <&> ; go"
 	for _, tt := range []struct {
 		moment, lines string

@@ -143,6 +143,7 @@ func TestASignalEndsAProgramWhoseOutputNobodyReads(t *testing.T) {
 }
 
 func TestInterruptLeavesNoProcessBehind(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("needs /proc")
 	}
@@ -173,6 +174,7 @@ func TestInterruptLeavesNoProcessBehind(t *testing.T) {
 }
 
 func TestInterruptWhileSomethingIsRead(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("needs /proc")
 	}

@@ -42,6 +42,7 @@ if "sk-only-at-the-root" in str(os.environ):
 // below, and in a sandbox without network. The cost is that of what the server has served, and a
 // budget that is spent is said in the program's protocol.
 func TestAProgramUsesTheModelOfItsAgent(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("there is no python3")
 	}

@@ -111,6 +111,7 @@ func TestMCPServerOverHTTPNeedsAToken(t *testing.T) {
 // TestMCPServerOverHTTPLeavesNoProcessBehind loses the client of one call, and is interrupted
 // during another.
 func TestMCPServerOverHTTPLeavesNoProcessBehind(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("needs /proc")
 	}

@@ -73,6 +73,7 @@ func (p *mcpPeer) line(t *testing.T) string {
 }
 
 func TestMCPServerLeavesNoProcessBehind(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("needs /proc")
 	}
@@ -123,6 +124,7 @@ func TestMCPServerLeavesNoProcessBehind(t *testing.T) {
 }
 
 func TestMCPServerFollowsTheToolFolder(t *testing.T) {
+	t.Parallel()
 	p := startMCP(t, oneTool(), "--expose", "tools", "--watch")
 	p.addTool(t, "two", sayTool("two"))
 	timer := time.AfterFunc(3*time.Minute, func() { p.Process.Kill() })

@@ -183,6 +183,7 @@ func TestACallAsksForMoreRights(t *testing.T) {
 
 // TestASilentKeyringDoesNotHoldARun: it has three seconds for the new tokens.
 func TestASilentKeyringDoesNotHoldARun(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("this test needs a keyring that is reached through D-Bus")
 	}

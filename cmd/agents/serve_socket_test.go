@@ -16,6 +16,7 @@ import (
 // A server on a socket is found and used by other programs of its user, without a token,
 // and ends when they have gone.
 func TestServeSocket(t *testing.T) {
+	t.Parallel()
 	cmd := agentsCommand(t, servedFiles, "serve", "--agent-file", "agent.json", "--listen", "unix:run/s", "--until-idle", "--approval", "never")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

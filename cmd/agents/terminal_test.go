@@ -222,6 +222,7 @@ func TestADumbTerminalGetsLines(t *testing.T) {
 
 // A person who starts what programs start learns what it waits for.
 func TestProtocolsAtATerminal(t *testing.T) {
+	t.Parallel()
 	for command, note := range map[string]string{"mcp-server": "note: an MCP client starts this program", "run --channel": "note: --channel is for programs"} {
 		t.Run(command, func(t *testing.T) {
 			s := openScreen(t, t.TempDir(), "agents init --yes --quiet; agents "+command+`; echo "code $?"`)

@@ -245,6 +245,7 @@ func TestResumedRunContinuesItsTrace(t *testing.T) {
 // TestCollectorThatIsAway: a run does not fail, and does not wait longer than two
 // seconds for a collector that never answers.
 func TestCollectorThatIsAway(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // connections are accepted by the system alone
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -323,4 +324,43 @@ func TestCloseAnswersClients(t *testing.T) {
 		t.Errorf("the client that waits gets status %d", n)
 	}
 	<-closed
+}
+
+// A client that closes its connection as soon as it has read the last event has the reply, so the
+// same request begins another run. Those of the library do so after "[DONE]".
+func TestAClientThatLeavesWithTheReply(t *testing.T) {
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"model":"helper","messages":[{"role":"user","content":"hi"}]`,
+		"/v1/responses":        `{"model":"helper","input":"hi"`,
+	} {
+		for end, more := range map[string]string{"data: [DONE]\n\n": `,"stream":true}`, "}": `,"stream":false}`} {
+			t.Run(path+more, func(t *testing.T) {
+				s := serve(t, says("hello"))
+				for n := 1; n <= 2; n++ {
+					ctx, leave := context.WithCancel(t.Context())
+					w := &leaver{ResponseRecorder: httptest.NewRecorder(), end: end, leave: leave}
+					s.handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body+more)))
+					if got := w.Body.String(); !strings.Contains(got, "lo") || ctx.Err() == nil || len(s.runs) != n {
+						t.Errorf("request %d: %d runs, the client left: %v, %s", n, len(s.runs), ctx.Err() != nil, got)
+					}
+					leave()
+				}
+			})
+		}
+	}
+}
+
+// A leaver is a client that leaves once it has read the end.
+type leaver struct {
+	*httptest.ResponseRecorder
+	end   string
+	leave func()
+}
+
+func (w *leaver) Write(p []byte) (int, error) {
+	n, err := w.ResponseRecorder.Write(p)
+	if strings.HasSuffix(strings.TrimSuffix(w.Body.String(), "\n"), strings.TrimSuffix(w.end, "\n")) {
+		w.leave()
+	}
+	return n, err
 }
