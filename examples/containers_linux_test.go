@@ -69,6 +69,7 @@ func await(t *testing.T, what string, condition func() (ok bool, instead any)) {
 // TestContainersEndWithTheirCaller kills the treasurer, and what it started the
 // auditor's container with, while the auditor's model takes its time.
 func TestContainersEndWithTheirCaller(t *testing.T) {
+	t.Parallel()
 	eachEngine(t, func(t *testing.T, e *engine) {
 		for _, test := range []struct {
 			name   string

@@ -106,6 +106,7 @@ func copyContainers(t *testing.T) string {
 
 // TestContainers runs the example as its README does, and each of its experts alone.
 func TestContainers(t *testing.T) {
+	t.Parallel()
 	shown := regexp.MustCompile("(?ms)^```\n\\$ make demo-containers\n(.*?)^```$").FindStringSubmatch(readFile(t, "containers/README.md"))
 	if shown == nil {
 		t.Fatal("the README does not show the demo")

@@ -48,6 +48,7 @@ func shot(t *testing.T, p *chromium.Page, name string) {
 // A person opens the link, starts a conversation, answers a question, follows the tree, continues,
 // and finds the session again: with keys alone.
 func TestPage(t *testing.T) {
+	t.Parallel()
 	parent := t
 	bin := ""
 	for _, c := range []struct {
@@ -270,6 +271,7 @@ for line in sys.stdin:
 // A conversation moves to another browser and back, continues after the server has been killed and
 // restarted, and an MCP server asks for values. All of this works with the keyboard alone.
 func TestPageElsewhere(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("the MCP server is written in Python, which is not installed")
 	}

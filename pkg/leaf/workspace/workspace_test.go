@@ -170,6 +170,7 @@ func TestWorktreesAreMadeAndRemovedAtOnce(t *testing.T) {
 // A call that is canceled does not wait for as long as another one makes its worktree. What it could
 // not remove is found by the next call.
 func TestACancelDoesNotWaitForTheLock(t *testing.T) {
+	t.Parallel()
 	p := newRepo(t, map[string]string{"x": "1"})
 	w := &Work{Name: "S-1-1", top: p.Dir}
 	git(t, p, p.Dir, "branch", w.Branch()) // of a worktree that was half made
