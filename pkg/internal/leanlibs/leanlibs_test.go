@@ -161,7 +161,7 @@ func TestNoLibraryDownloaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("GOPROXY", "file://"+filepath.ToSlash(filepath.Join(have, "cache", "download")))
+	t.Setenv("GOPROXY", "file:///"+strings.TrimPrefix(filepath.ToSlash(filepath.Join(have, "cache", "download")), "/"))
 	t.Setenv("GOSUMDB", "off")
 	t.Setenv("GOFLAGS", "-modcacherw") // so that it can be removed
 	t.Setenv("GOMODCACHE", t.TempDir())
@@ -169,6 +169,13 @@ func TestNoLibraryDownloaded(t *testing.T) {
 	if err := prepare(out); err != nil {
 		t.Fatal(err)
 	}
+	t.Run("and no network", func(t *testing.T) {
+		t.Setenv("GOPROXY", "off")
+		t.Setenv("GOMODCACHE", t.TempDir())
+		if err := prepare(t.TempDir()); err == nil || !strings.Contains(err.Error(), "module lookup disabled by GOPROXY=off") {
+			t.Errorf("prepare: %v", err)
+		}
+	})
 	for _, lib := range libraries {
 		if _, err := os.Stat(filepath.Join(out, lib.dir, "go.mod")); err != nil {
 			t.Error(err)

@@ -40,14 +40,11 @@ func prepare(out string) error {
 // moduleDir returns the folder of a module's source, which it downloads if necessary.
 func moduleDir(path string) (string, error) {
 	out, err := goOutput("mod", "download", "-json", path)
-	if err != nil {
-		return "", err
+	var module struct{ Dir, Error string }
+	if _ = json.Unmarshal([]byte(out), &module); module.Error != "" {
+		return "", fmt.Errorf("go mod download %s: %s", path, module.Error)
 	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal([]byte(out), &module); err != nil {
-		return "", fmt.Errorf("go mod download -json %s: %w", path, err)
-	}
-	return module.Dir, nil
+	return module.Dir, err
 }
 
 // replaceDir fills a folder beside dst and then puts it in dst's place, so that
@@ -145,11 +142,12 @@ func replacement(root, lib string) string {
 // space around it.
 func goOutput(args ...string) (string, error) {
 	out, err := exec.Command("go", args...).Output()
+	text := strings.TrimSpace(string(out))
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return "", fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(exit.Stderr)))
+		return text, fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(exit.Stderr)))
 	}
 	if err != nil {
-		return "", fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
+		return text, fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
 	}
-	return strings.TrimSpace(string(out)), nil
+	return text, nil
 }
