@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
@@ -47,11 +46,12 @@ type server struct {
 	requests []request
 	answered int // with a usage
 	sent     string
-	ended    chan struct{} // gets a value when a request of the mode hang ends
+	// These get a value when a request of the mode hang has begun, and when it ends.
+	began, ended chan struct{}
 }
 
 func serve(t *testing.T, mode string) *server {
-	s := &server{mode: mode, ended: make(chan struct{}, 100)}
+	s := &server{mode: mode, began: make(chan struct{}, 100), ended: make(chan struct{}, 100)}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
@@ -79,6 +79,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "hang":
 		w.WriteHeader(http.StatusOK)
 		w.(http.Flusher).Flush()
+		s.began <- struct{}{}
 		<-r.Context().Done()
 		s.ended <- struct{}{}
 		return
@@ -286,7 +287,7 @@ func testExchange(t *testing.T, from, to string, stream bool, mode string) {
 		if mode == "hang" {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithCancel(ctx)
-			time.AfterFunc(50*time.Millisecond, cancel)
+			go func() { <-s.began; cancel() }()
 			if _, text, err := post(ctx, e, pathOf(from, stream), body(from, stream), nil); err == nil {
 				t.Errorf("a request that was cancelled has the answer %s", text)
 			}
@@ -301,6 +302,9 @@ func testExchange(t *testing.T, from, to string, stream bool, mode string) {
 	})
 	u, requests := out.Total.Agents["ask"], len(s.requests)
 	if mode == "error" { // nothing was consumed
+		requests = 0
+	}
+	if mode == "hang" && u.Requests == 0 { // it was cancelled before the answer began to arrive
 		requests = 0
 	}
 	if u.Cost != agent.Money(s.answered)*each && mode != "hang" && mode != "die" || u.Requests != requests {
