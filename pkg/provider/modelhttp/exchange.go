@@ -131,8 +131,8 @@ func secretsOf(key string, u *url.URL) []string {
 func (x *Exchange) Run(parent context.Context, req *agent.Request, body []byte, a Answer) (*agent.Response, error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	var sent atomic.Bool
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { sent.Store(true) }})
+	var sent atomic.Bool // before the server can have the whole request, which then may cost
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	resp, err := x.run(traced, cancel, body, a)
 	if err == nil {
 		resp.Usage = completed(resp.Usage, req, &resp.Message)
