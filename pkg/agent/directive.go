@@ -21,6 +21,9 @@ type Directive struct {
 	Key string
 	// Outcome is that of this call, as in Condition.Outcome.
 	Outcome string
+	// N numbers the messages of a person that Runner.Meanwhile returns, from 1. The events that follow
+	// from the message have it.
+	N int
 }
 
 // End returns the error with which a directive that stops an agent ends its run.

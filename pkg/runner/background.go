@@ -140,6 +140,24 @@ func (b *background) told(ctx context.Context, key string) {
 	b.notices = slices.DeleteFunc(b.notices, func(d agent.Directive) bool { return d.Key == key })
 }
 
+// settled waits until the agent of a call has ended, which the end of ctx stops.
+func (b *background) settled(ctx context.Context, key string) {
+	b.mu.Lock()
+	i := slices.IndexFunc(b.agents, func(a *leftAgent) bool { return a.Key == key })
+	if i < 0 {
+		b.mu.Unlock()
+		return
+	}
+	a := b.agents[i]
+	b.mu.Unlock()
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		a.stop(context.Cause(ctx))
+		<-a.done
+	}
+}
+
 var errCallerEnded = &agent.EndError{Status: agent.StatusInterrupted, Text: "its caller has ended"}
 
 // settle ends what runs in the background before the end of the run is recorded; with wait,

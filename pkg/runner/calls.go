@@ -51,7 +51,9 @@ func (r *run) due(ctx context.Context, step agent.Step) (list []agent.PendingCal
 			}
 		}
 		if !over {
-			e, over = r.endedBefore(ctx, c)
+			if e, over, err = r.endedBefore(ctx, c); err != nil {
+				return nil, err
+			}
 		}
 		if !over {
 			list = append(list, c)
@@ -67,6 +69,9 @@ func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 	tool := r.tools.byName[r.tools.specs[agent.ToolIndex(r.tools.specs, c.Name)].Name]
 	k := r.invocation(c, tool.Spec())
 	inv := &k.inv
+	if r.isAside(tool, &inv.Spec) {
+		return r.tree.delegate(ctx, Delegation{Key: c.Key, Agent: inv.Spec.Name, Background: true})
+	}
 	if inv.Spec.Channel > 0 {
 		ctx, k.stop = context.WithCancelCause(ctx)
 		defer k.stop(nil)
@@ -77,7 +82,11 @@ func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 			tool = r.accepting(tool, k)
 		}
 	}
-	if k.leaves = inv.Spec.Background && r.tree.delegate == nil; k.leaves {
+	switch a := r.tree.aside; {
+	case a != nil && a.key == c.Key:
+		tool = r.unrecorded(tool, k)
+	case inv.Spec.Background && r.tree.delegate == nil:
+		k.leaves = true
 		tool = agent.Wrap(tool, r.callLeft)
 	}
 	defer func() {

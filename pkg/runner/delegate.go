@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,10 @@ import (
 // A Delegation is a sub-agent that another Runner runs: its session has begun, with its
 // prompt, in the Journal.
 type Delegation struct {
-	// Key is that of the call, and Session the sub-agent's session, which has it as Parent.
+	// Key is that of the call, and Session the sub-agent's session, which has it as Parent. Without
+	// a Session, the agent may work in the background, nothing of the call has happened yet, and
+	// Runner.Aside does all of it: the agent is another program or process, or has a workspace. All
+	// that is set then is Key, Agent and Background.
 	Key     string
 	Session string
 	// Agent and Source are those of the sub-agent.
@@ -35,9 +39,9 @@ type Elsewhere interface {
 	Send(ctx context.Context, session, key string, m agent.Message) error
 	// Stop asks an agent to end, and does not wait for that.
 	Stop(ctx context.Context, session, reason string) error
-	// Await reports whether StepCall will be called again once one of the agents has ended or the
-	// time most is over. The call stays open until then.
-	Await(sessions []string, most time.Duration) (later bool)
+	// Await reports whether StepCall will be called again once one of the agents, by the Keys of
+	// their calls, has ended or the time most is over. The call stays open until then.
+	Await(keys []string, most time.Duration) (later bool)
 }
 
 // ErrOpen is returned by a Step that would end the run while agents still work in the background
@@ -60,12 +64,68 @@ func (r *Runner) StepCall(ctx context.Context, key string) error { return r.step
 
 // Leave lets the caller of an agent that is delegated with Delegation.Background continue: the
 // result of the call is a handle. The first Step after the agent has ended tells the model so. If
-// the agent has ended already, Leave does the same as StepCall.
+// the agent has ended already, Leave does the same as StepCall. If its session has not begun,
+// which is only possible with Aside, Leave calls Delegate again.
 func (r *Runner) Leave(ctx context.Context, key string) error { return r.stepCall(ctx, key, true) }
+
+// Aside runs the call of an agent that Delegate got without a Session, here and until the agent has
+// ended; meanwhile Leave can let its caller continue. A call that began before is treated as in
+// Resume. The result is not recorded, which StepCall does afterwards, unless no session began.
+func (r *Runner) Aside(ctx context.Context, key string) error {
+	root := r.root()
+	t, b := root.tree, &root.background
+	t.stepped, t.delegate, t.aside = true, nil, &aside{key: key} // the agents below it work here
+	ctx, cancel := root.timed(ctx)
+	defer cancel()
+	defer b.end(t)
+	s := root.session
+	if p := t.pending[key]; p.Session != nil && p.Session.Ended != "" {
+		return nil
+	}
+	if i := slices.IndexFunc(s.Left, func(l agent.LeftCall) bool { return l.Key == key }); i >= 0 {
+		if err := root.refreshTools(ctx); err != nil {
+			return err
+		}
+		root.takeUp(ctx, s.Left[i], b)
+		b.settled(ctx, key)
+		return t.broken
+	}
+	step := s.Next()
+	step.Calls = slices.DeleteFunc(step.Calls, func(c agent.PendingCall) bool { return c.Key != key })
+	return cmp.Or(root.callAll(ctx, step), t.broken)
+}
+
+// aside is the call of Runner.Aside.
+type aside struct {
+	key   string
+	began bool // its agent has a session; guarded by tree.mu
+}
+
+// isAside reports whether Aside is to run a call, whose agent cannot be delegated.
+func (r *run) isAside(tool agent.Tool, spec *agent.ToolSpec) bool {
+	if r.tree.delegate == nil || r.up != nil || !spec.Background {
+		return false
+	}
+	_, here := agent.As[agent.Workspaced](tool)
+	_, sub := agent.As[*agent.Subagent](tool)
+	return (here || !sub || spec.Agent == "") && r.background.working() < maxLeft
+}
+
+// unrecorded is the tool of the call of Aside: once its agent has a session, what came of it is
+// recorded later.
+func (r *run) unrecorded(tool agent.Tool, k *call) agent.Tool {
+	return agent.Wrap(tool, func(ctx context.Context, inv *agent.Invocation, next agent.Tool) (agent.Result, error) {
+		result, err := next.Call(ctx, inv)
+		r.tree.mu.Lock()
+		defer r.tree.mu.Unlock()
+		k.delegated = r.tree.aside.began
+		return result, err
+	})
+}
 
 func (r *Runner) stepCall(ctx context.Context, key string, leave bool) error {
 	root := r.root()
-	root.tree.stepped = true
+	root.tree.stepped, root.tree.calling = true, true
 	step := root.session.Next()
 	i := slices.IndexFunc(step.Calls, func(c agent.PendingCall) bool { return c.Key == key })
 	if i < 0 {
@@ -94,6 +154,13 @@ func (r *run) leaveElsewhere(ctx context.Context, step agent.Step) error {
 	if err != nil || len(list) == 0 {
 		return err
 	}
+	key := list[0].Key
+	r.tree.mu.Lock()
+	begun := r.tree.pending[key].Session != nil
+	r.tree.mu.Unlock()
+	if !begun {
+		return r.tree.delegate(ctx, Delegation{Key: key, Agent: list[0].Name, Background: true})
+	}
 	k := r.invocation(list[0], agent.ToolSpec{Name: list[0].Name})
 	return r.emit(ctx, r.session.CallEnded(list[0], handleResult(handleOf(&k.inv)), nil))
 }
@@ -112,14 +179,14 @@ func (s agents) stopElsewhere(ctx context.Context, a *leftAgent, reason string) 
 // later reports whether the call stays open because agents elsewhere still work: see
 // Elsewhere.Await.
 func (s agents) later(list []*leftAgent, most time.Duration) bool {
-	var sessions []string
+	var keys []string
 	for _, a := range list {
 		if a.elsewhere {
-			sessions = append(sessions, a.session)
+			keys = append(keys, a.Key)
 		}
 	}
 	c := callOf(s.inv)
-	if len(sessions) == 0 || c == nil || !s.r.tree.elsewhere.Await(sessions, most) {
+	if len(keys) == 0 || c == nil || !s.r.tree.elsewhere.Await(keys, most) {
 		return false
 	}
 	c.delegated = true

@@ -89,6 +89,9 @@ func (r *run) insert(ctx context.Context, d agent.Directive) error {
 	m := *d.Message
 	if !d.Notice {
 		events, denied := r.hookPrompt(ctx, &m, r.session.ID, false)
+		for i := range events {
+			events[i].N = d.N
+		}
 		if err := r.emit(ctx, events...); err != nil {
 			return err
 		}
@@ -97,7 +100,9 @@ func (r *run) insert(ctx context.Context, d agent.Directive) error {
 			return nil
 		}
 	}
-	return r.emit(ctx, r.session.Inserted(m, d.Key, d.Outcome))
+	e := r.session.Inserted(m, d.Key, d.Outcome)
+	e.N = d.N
+	return r.emit(ctx, e)
 }
 
 // begin opens or resumes the run. Calls that an earlier run left open are

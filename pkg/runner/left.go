@@ -97,7 +97,7 @@ func (r *run) leave(ctx context.Context, inv *agent.Invocation, tool agent.Tool,
 		result, err = t.gate.limit(result, err)
 		close(a.over)
 		if c := callOf(inv); c != nil {
-			if c.started {
+			if c.started && !c.delegated {
 				result, err = r.hookLeft(hooks, inv, c, result, err)
 			}
 			c.over()
@@ -129,6 +129,9 @@ func (r *run) hookLeft(ctx context.Context, inv *agent.Invocation, c *call, resu
 // begun notes the session that answers a call, for messages to an agent in the background. t.mu
 // is held.
 func (t *tree) begun(key, session string) {
+	if t.aside != nil && t.aside.key == key {
+		t.aside.began = true
+	}
 	if a := t.leaving[key]; a != nil && a.session == "" {
 		if a.session = session; a.held == nil {
 			close(a.began)
@@ -289,7 +292,9 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall, b *background) {
 	case p.Session == nil, slices.Contains(r.agent.LendTools, p.Session.Agent): // none, or a request of its program
 		a.err = fmt.Errorf("it was not continued: %w", agent.ErrUnknownOutcome)
 	case p.Session.Ended != "":
-		a.result, a.err, _ = r.endOf(ctx, c)
+		if a.result, a.err, _ = r.endOf(ctx, c); !t.calling {
+			a.result, a.err, _ = r.hookEnded(ctx, c, l.Turn, a.result, a.err) // what is broken is the journal, and stays so
+		}
 	case t.delegate != nil:
 		a.elsewhere, a.session = true, p.Session.ID
 		b.add(a)
@@ -306,6 +311,7 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall, b *background) {
 		}
 		k.record = func(e agent.Event) error { return r.emit(ctx, e) }
 		k.ended = r.checkpoint(ctx, &inv.Spec)
+		k.delegated = t.aside != nil // what came of it is recorded later
 		expect := expects(tool)
 		expect.Dir = cmp.Or(expect.Dir, inv.Dir)
 		t.mu.Lock()

@@ -28,9 +28,104 @@ func (e *elsewhere) Stop(_ context.Context, session, reason string) error {
 	return nil
 }
 
-func (e *elsewhere) Await(sessions []string, most time.Duration) bool {
-	e.list = append(e.list, "wait "+strings.Join(sessions, " ")+" "+most.String())
+func (e *elsewhere) Await(keys []string, most time.Duration) bool {
+	e.list = append(e.list, "wait "+strings.Join(keys, " ")+" "+most.String())
 	return !e.over
+}
+
+// An otherAgent is no agent of the tree, although it works in this process.
+type otherAgent struct{ agent.Tool }
+
+func (otherAgent) Unwrap() any { return nil }
+
+// The Runner of a call runs the agent in the background that no other one can run. Its caller is left
+// once its session has begun, and is told of its end once, wherever the Runner dies. A failure before
+// the session is the result.
+func TestARunnerRunsAnAgentAside(t *testing.T) {
+	for name, tc := range map[string]struct {
+		die   int    // after this event of the record
+		left  bool   // its caller has the handle
+		fails error  // the agent, before its session
+		told  string // the answer
+	}{
+		"it is quick":                      {0, false, nil, "told: slow's answer\n"},
+		"its caller continues":             {0, true, nil, "told: [agent slow-1-1 has ended]\nslow's answer"},
+		"it dies before its session":       {6, false, nil, "told: slow's answer\n"},
+		"it dies in its session":           {10, false, nil, "told: slow's answer\n"},
+		"it dies while its caller goes on": {10, true, nil, "told: [agent slow-1-1 has ended]\nslow's answer"},
+		"it fails at once":                 {0, false, errors.New("not there"), "told: error: not there\n"},
+	} {
+		var done []string
+		main := leaving(0, &done, func(last string) *agent.Response { return text("told: " + last) })
+		list := main.Toolsets[0].(agent.ToolList)
+		slow := list[0]
+		list[0] = otherAgent{agent.Wrap(slow, func(ctx context.Context, inv *agent.Invocation, next agent.Tool) (agent.Result, error) {
+			if tc.fails != nil {
+				return agent.Result{}, tc.fails
+			}
+			return next.Call(ctx, inv)
+		})}
+		f := &fleet{t: t, agents: map[string]*agent.Agent{"": main, "main": main}, ids: ids(), leases: map[string]agent.Lease{}}
+		var delegated []runner.Delegation
+		of := func(session string) *runner.Runner {
+			r := f.runner(session)
+			r.Elsewhere = &elsewhere{}
+			r.Delegate = func(_ context.Context, d runner.Delegation) error {
+				delegated = append(delegated, d)
+				return nil
+			}
+			return r
+		}
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		root := of("")
+		must(root.Prompt(t.Context(), agent.UserText("go")))
+		id := root.Session().ID
+		_, err := of(id).Step(t.Context())
+		must(err)
+		key := of(id).Session().Next().Calls[0].Key
+		must(of(id).StepCall(t.Context(), key))
+		must(of(id).Leave(t.Context(), key)) // nothing has begun
+		if len(delegated) != 2 || delegated[0].Session != "" || delegated[1].Session != "" || !delegated[0].Background || delegated[0].Key != key {
+			t.Errorf("%s: delegated %+v", name, delegated)
+		}
+		r := of(id)
+		if tc.die > 0 {
+			d := &dying{at: tc.die}
+			d.events = f.record.events
+			r.Journal = d
+			if err := r.Aside(t.Context(), key); !errors.Is(err, agent.ErrJournal) {
+				t.Errorf("%s: it died with %v", name, err)
+			}
+			f.record.events = d.events
+			r = of(id)
+		}
+		switch {
+		case tc.left && tc.die > 0:
+			must(of(id).Leave(t.Context(), key))
+			r = of(id)
+		case tc.left:
+			r.Observe = func(e agent.Event) {
+				if e.Kind == agent.EventSetup && e.Depth == 1 {
+					must(of(id).Leave(t.Context(), key))
+				}
+			}
+		}
+		must(r.Aside(t.Context(), key))
+		must(of(id).Aside(t.Context(), key)) // it has ended
+		if len(of(id).Session().Next().Calls) > 0 {
+			must(of(id).StepCall(t.Context(), key))
+		}
+		f.run(id)
+		last := f.record.events[len(f.record.events)-1]
+		if last.Kind != agent.EventEnd || last.Depth != 0 || last.Text != tc.told || len(told(f.record.events)) > 1 {
+			t.Errorf("%s: the last event is %s %q, the model was told %q", name, last.Kind, last.Text, told(f.record.events))
+		}
+	}
 }
 
 // Runners that share only a record leave an agent in the background, send it messages, and tell its
@@ -85,7 +180,7 @@ func TestRunnersLeaveAnAgentElsewhere(t *testing.T) {
 		}
 		there.over = true
 	}
-	if want := []string{"send " + child + " " + id + ".2.2 hurry", "wait " + child + " 5s", "stop " + child + " its caller stopped it", "wait " + child + " 1m0s"}; !slices.Equal(there.list[:4], want) {
+	if want := []string{"send " + child + " " + id + ".2.2 hurry", "wait " + key + " 5s", "stop " + child + " its caller stopped it", "wait " + key + " 1m0s"}; !slices.Equal(there.list[:min(4, len(there.list))], want) {
 		t.Errorf("it was reached with %q, want %q", there.list, want)
 	}
 	var results []string

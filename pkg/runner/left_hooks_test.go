@@ -37,13 +37,7 @@ func TestHooksAfterACallSeeWhatAnAgentInTheBackgroundDid(t *testing.T) {
 			}
 			out, err := (&runner.Runner{Agent: create(), Journal: j}).Run(t.Context(), agent.UserText("go"))
 			if tc.dies {
-				var b runner.Rebuilder
-				for _, e := range j.events {
-					if err := b.Apply(e); err != nil {
-						t.Fatal(err)
-					}
-				}
-				from, _ := b.Resume()
+				from := resumeOf(t, j.events)
 				if seen = nil; len(from.Session.Left) != 1 {
 					t.Fatalf("%s: no agent worked in the background", name)
 				}
@@ -54,6 +48,54 @@ func TestHooksAfterACallSeeWhatAnAgentInTheBackgroundDid(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHooksAfterACallHoldAfterACrash at any event: the model reads only what they let through.
+func TestHooksAfterACallHoldAfterACrash(t *testing.T) {
+	for name, each := range map[string]time.Duration{"waited for": time.Millisecond, "in the background": 5 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			create := func() *agent.Agent {
+				a := leaving(each, new([]string), func(last string) *agent.Response {
+					if strings.Contains(last, "checked") {
+						return text("done")
+					}
+					return waits(last)
+				})
+				a.Rights = &hookedRights{hook: func(c *agent.HookCall) (h agent.HookAnswer, err error) {
+					if c.Hook == agent.HookAfterCall && c.Tool == "expert_slow" {
+						h.Result = new("checked")
+					}
+					return h, nil
+				}}
+				return a
+			}
+			whole := &journal{}
+			if _, err := (&runner.Runner{Agent: create(), Journal: whole}).Run(t.Context(), agent.UserText("go")); err != nil {
+				t.Fatal(err)
+			}
+			for at := 2; at < len(whole.events); at++ {
+				died := &dying{at: at}
+				_, _ = (&runner.Runner{Agent: create(), Journal: died}).Run(t.Context(), agent.UserText("go"))
+				from := resumeOf(t, died.events)
+				out, err := (&runner.Runner{Agent: create(), From: from}).Resume(t.Context())
+				if err != nil || out.Answer != "done" {
+					t.Errorf("%s: after event %d (%s), the answer is %q (%v)", name, at, whole.events[at].Kind, out.Answer, err)
+				}
+			}
+		})
+	}
+}
+
+func resumeOf(t *testing.T, events []agent.Event) *runner.Resume {
+	t.Helper()
+	var b runner.Rebuilder
+	for _, e := range events {
+		if err := b.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from, _ := b.Resume()
+	return from
 }
 
 // TestACheckpointEndsIfTheAgentNeverStarts, because the run ended while the start was recorded.

@@ -42,6 +42,8 @@ func (b *backgroundAgent) Spec() agent.ToolSpec {
 	return spec
 }
 
+func (b *backgroundAgent) Unwrap() any { return &b.Subagent }
+
 // leaving is an agent that asks slow, which needs a time for each of two turns, with say for the rest.
 func leaving(each time.Duration, done *[]string, say func(last string) *agent.Response) *agent.Agent {
 	work := tool{"work", func(_ context.Context, inv *agent.Invocation) (agent.Result, error) {

@@ -28,12 +28,30 @@ func (r *run) resume(ctx context.Context, prompt agent.Message) (*agent.Outcome,
 
 // endedBefore returns the end of a call whose agent ended in an earlier process, in this
 // one or in another: only the result was not recorded. ok is false for other calls.
-func (r *run) endedBefore(ctx context.Context, c agent.PendingCall) (e agent.Event, ok bool) {
+// The hooks after the call see it now. broken is the error of the journal.
+func (r *run) endedBefore(ctx context.Context, c agent.PendingCall) (e agent.Event, ok bool, broken error) {
 	result, err, ok := r.endOf(ctx, c)
 	if !ok {
-		return agent.Event{}, false
+		return agent.Event{}, false, nil
 	}
-	return r.session.CallEnded(c, result, err), true
+	result, err, broken = r.hookEnded(ctx, c, r.session.Turn, result, err)
+	return r.session.CallEnded(c, result, err), true, broken
+}
+
+// hookEnded runs the hooks after a call of an earlier process.
+func (r *run) hookEnded(ctx context.Context, c agent.PendingCall, turn int, result agent.Result, err error) (_ agent.Result, failed, broken error) {
+	i := agent.ToolIndex(r.tools.specs, c.Name)
+	if i < 0 || !r.hasHooks(agent.HookAfterCall) {
+		return result, err, nil
+	}
+	tool := r.tools.byName[r.tools.specs[i].Name]
+	k := r.invocation(c, tool.Spec())
+	k.record = func(e agent.Event) error { return r.emit(ctx, e) }
+	k.inv.Turn = turn
+	if at, ok := agent.As[agent.Located](tool); ok {
+		k.inv.Dir = at.WorkDir()
+	}
+	return r.hookAfterCall(ctx, &k.inv, k, result, err)
 }
 
 // endOf returns what came of such a call.

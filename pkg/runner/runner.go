@@ -321,6 +321,7 @@ type tree struct {
 	// delegate is Runner.Delegate, and checkpoint Runner.Checkpoint.
 	delegate   func(context.Context, Delegation) error
 	elsewhere  Elsewhere
+	aside      *aside
 	checkpoint func(ctx context.Context, turn int) (ended func(), err error)
 	caller     caller         // answers questions for programs
 	callers    []*agent.Agent // Runner.Callers
@@ -382,6 +383,7 @@ type tree struct {
 		running sync.WaitGroup
 	}
 	stepped   bool                   // other processes do parts of the run, perhaps elsewhere
+	calling   bool                   // only a call is run: the model is not told of ends
 	leaving   map[string]*leftAgent  // agents that may work in the background, by the Key of their call
 	detached  map[string]*background // what outlives the agent that has answered a call, by its Key
 	questions int                    // put so far

@@ -225,7 +225,7 @@ func (r *reader) note(s *session, e *agent.Event) {
 		return
 	}
 	if e.Kind == agent.EventMessage && e.Input && !strings.HasPrefix(e.Message.Text(), "["+runner.ToolsChanged) {
-		s.sent(agent.Directive{Message: e.Message, Key: e.Key, Outcome: string(e.Status)}, r.byKey[e.Key])
+		s.sent(agent.Directive{Message: e.Message, Key: e.Key, Outcome: string(e.Status), N: e.N}, r.byKey[e.Key])
 	}
 	if e.Kind == agent.EventMessage && e.Closing {
 		s.closings[s.state.Turn+1] = e

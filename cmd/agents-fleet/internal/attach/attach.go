@@ -209,7 +209,37 @@ func (r *Run) Send(ctx context.Context, session, id string, m agent.Message) err
 	if err != nil {
 		return err
 	}
-	return r.update(ctx, client.UpdateWorkflowOptions{WorkflowID: cmp.Or(session, r.ID), UpdateID: id, UpdateName: flow.UpdateInput, Args: []any{flow.InputMessage{Blob: blob}}})
+	to, u := cmp.Or(session, r.ID), flow.InputMessage{Blob: blob}
+	for {
+		err := r.update(ctx, client.UpdateWorkflowOptions{WorkflowID: to, UpdateID: id, UpdateName: flow.UpdateInput, Args: []any{u}})
+		if !errors.Is(err, ErrEnded) {
+			return err
+		}
+		up, works := r.above(ctx, to)
+		if !works || up == "" {
+			return err
+		}
+		to, u.Session = up, session // an agent without a workflow of its own
+	}
+}
+
+// above returns the session of the caller of an agent, "" of the root, and whether the agent works.
+func (r *Run) above(ctx context.Context, session string) (up string, works bool) {
+	records := &store.Records{Store: r.Store}
+	record, err := records.Get(ctx, r.ID)
+	if err != nil {
+		return "", false
+	}
+	for _, e := range record.Events() {
+		switch {
+		case e.Session != session:
+		case e.Kind == agent.EventSession:
+			up, works = agent.CallSession(e.Parent), true
+		case e.Kind == agent.EventEnd:
+			works = false
+		}
+	}
+	return up, works
 }
 
 func (r *Run) update(ctx context.Context, o client.UpdateWorkflowOptions) error {
@@ -232,7 +262,14 @@ func (r *Run) Stop(ctx context.Context, session, reason string) error {
 	if _, err := r.Store.Put(ctx, flow.StopName(r.ID, session), []byte(reason)); err != nil {
 		return err
 	}
-	return r.cancel(ctx, session)
+	err := r.cancel(ctx, session)
+	if errors.Is(err, ErrNoRun) { // it has no workflow of its own: who runs it finds the reason
+		if _, works := r.above(ctx, session); works {
+			return nil
+		}
+		return ErrEnded
+	}
+	return err
 }
 
 // cancel cancels the workflow of the run or of a sub-agent.

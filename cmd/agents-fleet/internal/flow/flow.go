@@ -23,6 +23,7 @@ type run struct {
 	in     Input
 	at     Position
 	inputs int
+	below  map[string]int // how many messages agents without a workflow got, by session
 	host   Claim
 	moving workflow.Mutex // held while the host changes
 	over   bool
@@ -34,7 +35,7 @@ type run struct {
 // Run is the workflow. A run that was cancelled ends with a CanceledError, after its
 // session has ended in the record. All other ends are a Result.
 func Run(ctx workflow.Context, in Input) (Result, error) {
-	r := &run{in: in, moving: workflow.NewMutex(ctx), life: ctx}
+	r := &run{in: in, below: map[string]int{}, moving: workflow.NewMutex(ctx), life: ctx}
 	if from := in.Resumed; from != nil {
 		r.at, r.inputs, r.host = from.At, from.Inputs, from.Host
 	}
@@ -172,6 +173,7 @@ func (r *run) call(ctx workflow.Context, c Call) error {
 	err := r.activity(ctx, CallActivity, Task{Key: c.Key, Tool: c.Tool}, &called)
 	r.reached(called.At)
 	task := Task{Key: c.Key, Tool: c.Tool, Ended: true}
+	var l *leftChild
 	switch {
 	case err != nil:
 		return err
@@ -180,23 +182,36 @@ func (r *run) call(ctx workflow.Context, c Call) error {
 	case called.Child == nil:
 		return nil
 	case called.Child.Background:
-		task.Left, err = r.leave(ctx, *called.Child)
-		task.Ended = !task.Left
+		l = r.leave(c, *called.Child)
 	default:
 		err = r.child(ctx, *called.Child)
 	}
-	if err != nil {
-		return err
-	}
-	ctx, stop := workflow.NewDisconnectedContext(ctx) // the result is recorded in any case
-	defer stop()
-	var answered Called
-	err = r.activity(ctx, CallActivity, task, &answered)
-	r.reached(answered.At)
-	if err == nil && (answered.Child != nil || answered.Wait != nil) {
-		err = fmt.Errorf("call %s: its sub-agent has ended and there is no result", c.Key)
+	for wait := leaveAfter; err == nil; wait = min(2*wait, time.Minute) {
+		if l != nil {
+			task.Left, err = l.left(ctx, wait)
+			task.Ended = !task.Left
+		}
+		var answered Called
+		if err == nil {
+			answered, err = r.answer(ctx, task)
+		}
+		switch {
+		case err != nil || answered.Child == nil && answered.Wait == nil:
+			return err
+		case !task.Left: // of one that is left, the session has not begun
+			return fmt.Errorf("call %s: its sub-agent has ended and there is no result", c.Key)
+		}
 	}
 	return err
+}
+
+// answer records the result of a call, in any case.
+func (r *run) answer(ctx workflow.Context, task Task) (answered Called, err error) {
+	ctx, stop := workflow.NewDisconnectedContext(ctx)
+	defer stop()
+	err = r.activity(ctx, CallActivity, task, &answered)
+	r.reached(answered.At)
+	return answered, err
 }
 
 // leaveAfter is how long a call waits for a sub-agent that may work in the background.
@@ -204,24 +219,33 @@ const leaveAfter = 2 * time.Second
 
 // A leftChild is a sub-agent whose caller may continue before it ends.
 type leftChild struct {
-	session string
-	stop    workflow.CancelFunc
-	over    bool
-	err     error
+	key  string // of its call
+	stop workflow.CancelFunc
+	over bool
+	err  error
 }
 
-// leave starts a sub-agent, and reports whether its call returns while the sub-agent still works.
-func (r *run) leave(ctx workflow.Context, c Child) (left bool, err error) {
-	l := &leftChild{session: c.Session}
+// leave starts a sub-agent that may work in the background.
+func (r *run) leave(call Call, c Child) *leftChild {
+	l := &leftChild{key: call.Key}
 	var life workflow.Context
 	life, l.stop = workflow.WithCancel(r.life)
 	r.left = append(r.left, l)
 	workflow.Go(life, func(ctx workflow.Context) {
-		l.err = r.child(ctx, c)
+		if c.Session == "" {
+			l.err = r.aside(ctx, call)
+		} else {
+			l.err = r.child(ctx, c)
+		}
 		l.over = true
 		r.ended++
 	})
-	over, err := workflow.AwaitWithTimeout(ctx, leaveAfter, func() bool { return l.over })
+	return l
+}
+
+// left waits for the sub-agent for a while, and reports whether its call returns while it works.
+func (l *leftChild) left(ctx workflow.Context, wait time.Duration) (left bool, err error) {
+	over, err := workflow.AwaitWithTimeout(ctx, wait, func() bool { return l.over })
 	if err != nil { // the calls are cancelled
 		l.stop()
 		ctx, stop := workflow.NewDisconnectedContext(ctx)
@@ -237,11 +261,26 @@ func (r *run) leave(ctx workflow.Context, c Child) (left bool, err error) {
 	return false, l.err
 }
 
+// aside runs a sub-agent without a workflow until it ends.
+func (r *run) aside(ctx workflow.Context, call Call) error {
+	task := Task{Key: call.Key, Tool: call.Tool, Aside: true}
+	var called Called
+	err := r.activity(ctx, CallActivity, task, &called)
+	if temporal.IsCanceledError(err) { // it ran nowhere
+		ctx, stop := workflow.NewDisconnectedContext(ctx)
+		defer stop()
+		task.End = statusInterrupted
+		err = r.activity(ctx, CallActivity, task, &called)
+	}
+	r.reached(called.At)
+	return err
+}
+
 // await waits until one of the sub-agents has ended, or the time is over.
 func (r *run) await(ctx workflow.Context, w *Wait) {
 	_, _ = workflow.AwaitWithTimeout(ctx, w.Most, func() bool { // an error means that the calls are cancelled
-		for _, session := range w.Sessions {
-			if !slices.ContainsFunc(r.left, func(l *leftChild) bool { return l.session == session && !l.over }) {
+		for _, key := range w.Keys {
+			if !slices.ContainsFunc(r.left, func(l *leftChild) bool { return l.key == key && !l.over }) {
 				return true
 			}
 		}
@@ -427,9 +466,14 @@ func (r *run) updates(ctx workflow.Context) error {
 		return err
 	}
 	return workflow.SetUpdateHandlerWithOptions(ctx, UpdateInput, func(ctx workflow.Context, u InputMessage) error {
-		i := r.inputs
-		r.inputs++
-		return keep(ctx, Kept{InputName(r.in.Record, r.in.Session, i), u.Blob})
+		of, i := r.in.Session, r.inputs
+		if u.Session == "" {
+			r.inputs++
+		} else {
+			of, i = u.Session, r.below[u.Session]
+			r.below[of]++
+		}
+		return keep(ctx, Kept{InputName(r.in.Record, of, i), u.Blob})
 	}, workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, u InputMessage) error {
 		return r.acceptable(u.Blob != "")
 	}})

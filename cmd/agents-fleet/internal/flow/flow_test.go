@@ -250,7 +250,7 @@ func TestASubagentInTheBackground(t *testing.T) {
 			case t.Ended, t.Left:
 				return flow.Called{}, nil
 			case t.Key == "S.2.1":
-				return flow.Called{Wait: &flow.Wait{Sessions: []string{"C"}, Most: tc.wait}}, nil
+				return flow.Called{Wait: &flow.Wait{Keys: []string{"S.1.1"}, Most: tc.wait}}, nil
 			}
 			return flow.Called{Child: &flow.Child{Session: "C", Agent: "sub", Start: "sha256:c", Background: true}}, nil
 		}}
@@ -290,6 +290,81 @@ func TestASubagentInTheBackground(t *testing.T) {
 			default:
 				got = append(got, "step")
 			}
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: the tasks are %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// A sub-agent in the background without a workflow is an activity, beside which its caller continues
+// as soon as the session has begun. If it is cancelled before it runs, another activity ends it.
+func TestASubagentAside(t *testing.T) {
+	for name, tc := range map[string]struct {
+		time  time.Duration // of the sub-agent
+		begun int           // how many times the caller asks until the session has begun
+		err   error
+		want  []string
+	}{
+		"quick":               {time.Second, 1, nil, []string{"S.1.1", "ended S.1.1", "step"}},
+		"slow, then stopped":  {time.Hour, 1, nil, []string{"S.1.1", "left S.1.1", "step", "end of S.1.1", "settled step"}},
+		"it begins late":      {time.Hour, 3, nil, []string{"S.1.1", "left S.1.1", "left S.1.1", "left S.1.1", "step", "end of S.1.1", "settled step"}},
+		"it cannot be worked": {time.Second, 1, temporal.NewNonRetryableApplicationError("broken", "permanent", nil), []string{"S.1.1", "step failed"}},
+	} {
+		left, ended := 0, false
+		f := &fake{call: func(task flow.Task) (flow.Called, error) {
+			if task.Left {
+				left++
+			}
+			if task.End != "" {
+				return flow.Called{}, nil
+			}
+			if task.Ended || task.Left && left >= tc.begun {
+				return flow.Called{}, nil
+			}
+			return flow.Called{Child: &flow.Child{Agent: "sub", Background: true}}, nil
+		}}
+		f.step = func(task flow.Task) (flow.Next, error) {
+			switch {
+			case task.End != "":
+				return flow.Next{Ended: task.End}, nil
+			case !ended:
+				ended = true
+				return calls(1, 1), nil
+			case left > 0 && !task.Settled:
+				return flow.Next{Open: true}, nil
+			}
+			return flow.Next{Ended: "ok"}, nil
+		}
+		env := f.env(t)
+		aside := flow.Task{Input: input, Key: "S.1.1", Aside: true}
+		env.OnActivity(flow.CallActivity, anything, aside).After(tc.time).Return(flow.Called{}, tc.err)
+		env.OnActivity(flow.CallActivity, anything, anything).Return(func(_ context.Context, task flow.Task) (flow.Called, error) {
+			f.note(task)
+			return f.call(task)
+		})
+		env.ExecuteWorkflow(flow.Workflow, input)
+		if err := env.GetWorkflowError(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var got []string
+		for _, task := range f.tasks[1:] {
+			what := "step"
+			switch {
+			case task.Ended:
+				what = "ended " + task.Key
+			case task.Left:
+				what = "left " + task.Key
+			case task.Key != "" && task.End != "":
+				what = "end of " + task.Key
+			case task.Key != "":
+				what = task.Key
+			case task.Settled:
+				what = "settled step"
+			case task.End != "":
+				what = "step " + task.End
+			}
+			got = append(got, what)
 		}
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%s: the tasks are %q, want %q", name, got, tc.want)

@@ -18,7 +18,7 @@ const (
 	// The activities. They take a Task; see Next, Called, Claim.
 	StepActivity  = "step"
 	CallActivity  = "call"
-	ClaimActivity = "host" // workflows in progress have this name
+	ClaimActivity = "host" // the old name: workflows in progress use it
 	// KeepActivity takes a Kept.
 	KeepActivity = "keep"
 
@@ -26,8 +26,8 @@ const (
 	Moved = "moved"
 
 	// UpdateReply takes a Reply, and the workflow of the root accepts it. UpdateInput takes
-	// an InputMessage, and the workflow of the agent that shall read it accepts it. Both
-	// return nothing, as soon as the object is in the store.
+	// an InputMessage, and the workflow of the agent that shall read it accepts it, or of the
+	// nearest agent above that has one. Both return nothing, as soon as the object is in the store.
 	UpdateReply = "reply"
 	UpdateInput = "input"
 )
@@ -124,16 +124,18 @@ type Task struct {
 	// Inputs is how many messages a person has sent to the run so far.
 	Inputs int   `json:"inputs,omitempty"`
 	Host   Claim `json:"host,omitzero"`
-	// End, for StepActivity, is the agent.Status with which the run is to end, and Reason
-	// why.
+	// End is the agent.Status with which the run is to end, or for CallActivity with Aside the
+	// sub-agent, and Reason why.
 	End    string `json:"end,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Key, for CallActivity, is the call. Ended says that its sub-agent has ended.
 	Key   string `json:"key,omitempty"`
 	Tool  string `json:"-"`               // of the call
 	Ended bool   `json:"ended,omitempty"` // or that the call's Wait is over
-	// Left, for CallActivity, says that the call's sub-agent continues in the background.
-	Left bool `json:"left,omitempty"`
+	// Left, for CallActivity, says that the call's sub-agent continues in the background, and Aside
+	// has the activity run this sub-agent: see Child. With End, it ends at once.
+	Left  bool `json:"left,omitempty"`
+	Aside bool `json:"aside,omitempty"`
 	// Settled, for StepActivity, says that the sub-agents in the background were stopped because
 	// the run is about to end.
 	Settled bool `json:"settled,omitempty"`
@@ -170,14 +172,16 @@ type Called struct {
 	Wait  *Wait    `json:"wait,omitempty"`
 }
 
-// A Wait is over when a sub-agent with one of the Sessions has ended, or after Most.
+// A Wait is over when the sub-agent of one of the calls with these Keys has ended, or after Most.
 type Wait struct {
-	Sessions []string      `json:"sessions"`
-	Most     time.Duration `json:"most"`
+	Keys []string      `json:"keys"`
+	Most time.Duration `json:"most"`
 }
 
 // A Child is a sub-agent that is to run.
 type Child struct {
+	// Session is that of its workflow; "" for a sub-agent in the background that is no workflow,
+	// but a CallActivity with Aside.
 	Session string `json:"session"`
 	Agent   string `json:"agent"`
 	Start   string `json:"start"` // see Input.Start
@@ -207,9 +211,10 @@ type Reply struct {
 }
 
 // An InputMessage is for the model. Blob is the name of a blob with an agent.Message as
-// JSON.
+// JSON. Session is that of an agent without a workflow, below the one of the workflow.
 type InputMessage struct {
-	Blob string `json:"blob"`
+	Blob    string `json:"blob"`
+	Session string `json:"session,omitempty"`
 }
 
 // ReservedName is the list of reservations of a record, as a record of its own.

@@ -31,11 +31,12 @@ type attempt struct {
 	above   []*agent.Agent
 	shared  ledger
 	runner  *runner.Runner
-	first   bool // the session is not in the record
-	begun   bool // it has its prompt
-	turn    int  // of the session, when the attempt began
-	inputs  int  // how many messages of a person the session has
-	asked   bool // an earlier attempt asked the model, and there is no answer
+	first   bool                // the session is not in the record
+	begun   bool                // it has its prompt
+	turn    int                 // of the session, when the attempt began
+	inputs  int                 // how many messages of a person the session has
+	asked   bool                // an earlier attempt asked the model, and there is no answer
+	read    map[string][]string // texts of messages that the agents of the task's call have read, by session
 	child   *flow.Child
 	waiting *flow.Wait
 }
@@ -43,7 +44,7 @@ type attempt struct {
 // attempt runs do with all that the task needs, and returns how far the record is known
 // afterwards.
 func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Context, *attempt) error) (flow.Position, error) {
-	a := &attempt{w: w, task: task, journal: &journal{}}
+	a := &attempt{w: w, task: task, journal: &journal{}, read: map[string][]string{}}
 	a.journal.own = a.own
 	l := &life{w.client, task.Options.Silence(), a.journal.close, func() *agent.EndError { return w.cancelled(ctx, &task) }}
 	work, end := l.live(ctx)
@@ -112,6 +113,7 @@ func (a *attempt) open(ctx context.Context) (err error) {
 func (a *attempt) rebuild(events []agent.Event) (resume *runner.Resume, shared json.RawMessage, err error) {
 	var b runner.Rebuilder
 	below, left := map[string]bool{}, a.left(events) // sessions, and whether they answer the call or one of left
+	called := map[string]bool{}                      // those that answer the call
 	for i := range events {
 		e := &events[i]
 		own := e.Session == a.task.Session
@@ -126,9 +128,10 @@ func (a *attempt) rebuild(events []agent.Event) (resume *runner.Resume, shared j
 		}
 		if e.Kind == agent.EventSession && !own {
 			if up := agent.CallSession(e.Parent); up == a.task.Session {
-				below[e.Session] = e.Parent == a.task.Key || left[e.Parent]
+				called[e.Session] = e.Parent == a.task.Key
+				below[e.Session] = called[e.Session] || left[e.Parent]
 			} else if of, ok := below[up]; ok {
-				below[e.Session] = of
+				below[e.Session], called[e.Session] = of, called[up]
 			}
 		}
 		answers, counts := below[e.Session]
@@ -141,8 +144,14 @@ func (a *attempt) rebuild(events []agent.Event) (resume *runner.Resume, shared j
 		if err != nil {
 			return nil, nil, err
 		}
-		if own && e.Kind == agent.EventMessage && e.Input {
-			a.inputs++
+		switch {
+		case own && (e.Kind == agent.EventMessage || e.Kind == agent.EventHook):
+			a.inputs = max(a.inputs, e.N) // see meanwhile
+		case called[e.Session]:
+			a.journal.follow(e)
+			if e.Kind == agent.EventMessage && e.Input {
+				a.read[e.Session] = append(a.read[e.Session], e.Message.Text())
+			}
 		}
 	}
 	return b.ResumeOf(a.task.Session), shared, nil
@@ -221,10 +230,16 @@ func (a *attempt) own(e *agent.Event) bool {
 	if !e.Kind.Lasting() {
 		return false
 	}
-	if key := a.task.Key; key != "" {
-		return e.Key == key || e.Parent == key || e.Session == a.task.Session && e.Key == ""
+	key := a.task.Key
+	switch {
+	case key == "":
+		return e.Session == a.task.Session
+	case a.task.Left: // its agent works
+		return e.Key == key
+	case a.task.Aside: // and so may its caller
+		return e.Parent == key || e.Session == a.task.Session && e.Kind == agent.EventEnd
 	}
-	return e.Session == a.task.Session
+	return e.Key == key || e.Parent == key || e.Session == a.task.Session && e.Key == ""
 }
 
 type starts struct {

@@ -3,6 +3,8 @@ package work
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,10 +21,11 @@ type journal struct {
 
 	mu      sync.Mutex
 	pending []agent.Event
-	timer   *time.Timer  // until events that do not last are written; nil without any
-	closed  error        // nothing is written any more
-	count   int          // of the events that were appended
-	end     *agent.Event // of the run
+	timer   *time.Timer     // until events that do not last are written; nil without any
+	closed  error           // nothing is written any more
+	count   int             // of the events that were appended
+	end     *agent.Event    // of the run
+	working map[string]bool // the sessions below it that have begun and not ended
 
 	writing sync.Mutex // held while events are written
 	known   store.Position
@@ -44,10 +47,31 @@ func (j *journal) Append(_ context.Context, e agent.Event) error {
 	}
 	j.pending = append(j.pending, e)
 	j.count++
+	j.follow(&e)
 	if e.Kind == agent.EventEnd && e.Key == "" {
 		j.end = &e
 	}
 	return nil
+}
+
+// follow notes which agents below that of the run work. j.mu is held, or nothing else has j.
+func (j *journal) follow(e *agent.Event) {
+	switch {
+	case e.Kind == agent.EventSession && e.Depth > 0:
+		if j.working == nil {
+			j.working = map[string]bool{}
+		}
+		j.working[e.Session] = true
+	case e.Kind == agent.EventEnd:
+		delete(j.working, e.Session)
+	}
+}
+
+// agents returns the sessions of these agents.
+func (j *journal) agents() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Collect(maps.Keys(j.working))
 }
 
 // observe takes the events that do not last. Pieces of the same text are joined.

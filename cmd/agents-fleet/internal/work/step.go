@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -124,30 +125,33 @@ func (a *attempt) meanwhile(of string, turn int) (agent.Directive, bool) {
 	if of != a.task.Session || a.task.End != "" || a.inputs >= a.task.Inputs && !ends {
 		return agent.Directive{}, false
 	}
-	data, err := a.w.store.Get(context.Background(), flow.InputName(a.task.Record, of, a.inputs))
-	var m agent.Message
-	if err == nil {
-		err = json.Unmarshal(data, &m)
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist): // its update is in progress, or there is none
-		return agent.Directive{}, false
-	case err != nil:
-		a.w.o.Note(fmt.Sprintf("read input %d of session %s: %s", a.inputs, of, err))
+	m, ok := a.input(context.Background(), of, a.inputs)
+	if !ok {
 		return agent.Directive{}, false
 	}
 	a.inputs++
-	return agent.Directive{Message: &m}, true
+	return agent.Directive{Message: m, N: a.inputs}, true
 }
 
 func (w *Worker) call(ctx context.Context, task flow.Task) (called flow.Called, err error) {
 	called.At, err = w.attempt(ctx, task, func(ctx context.Context, a *attempt) error {
 		s := a.runner.Session()
-		if !slices.ContainsFunc(s.Next().Calls, func(c agent.PendingCall) bool { return c.Key == task.Key }) {
+		open := slices.ContainsFunc(s.Next().Calls, func(c agent.PendingCall) bool { return c.Key == task.Key })
+		left := task.Aside && slices.ContainsFunc(s.Left, func(l agent.LeftCall) bool { return l.Key == task.Key })
+		if !open && !left {
 			return nil // an earlier attempt has recorded its result, or the run is ending
 		}
+		if task.End != "" {
+			ended, cancel := context.WithCancelCause(ctx)
+			cancel(w.cancelled(ctx, &task))
+			ctx = ended
+		}
+		defer a.deliver(ctx)()
 		step := a.runner.StepCall
-		if task.Left {
+		switch {
+		case task.Aside:
+			step = a.runner.Aside
+		case task.Left:
 			step = a.runner.Leave
 		}
 		err := step(ctx, task.Key)
@@ -158,6 +162,82 @@ func (w *Worker) call(ctx context.Context, task flow.Task) (called flow.Called, 
 		return err
 	})
 	return called, err
+}
+
+// deliver passes what is sent to the agents that this attempt runs, until done is called. What they
+// have not read when they have ended is a warning.
+func (a *attempt) deliver(ctx context.Context) (done func()) {
+	ctx = context.WithoutCancel(ctx)
+	polls, cancel := context.WithCancel(ctx)
+	sent := map[string]int{} // how many messages have been passed on, by session
+	var g sync.WaitGroup
+	g.Go(func() {
+		for wait := firstLook; ; wait = min(wait*5/4, lastLook) {
+			select {
+			case <-time.After(wait):
+			case <-polls.Done():
+				return
+			}
+			for _, of := range a.journal.agents() {
+				sent[of] += 0
+				for d, ok := a.sentTo(ctx, of, sent[of]); ok && (a.wasRead(d) || a.runner.Direct(d)); d, ok = a.sentTo(ctx, of, sent[of]) {
+					if wait = firstLook; d.Stop {
+						break
+					}
+					sent[of]++
+				}
+			}
+		}
+	})
+	return func() {
+		cancel()
+		g.Wait()
+		working := a.journal.agents()
+		for of, n := range sent {
+			if _, more := a.input(ctx, of, n); more && !slices.Contains(working, of) {
+				a.journal.observe(agent.Event{Kind: agent.EventWarning, Time: time.Now(), Session: a.task.Session, Agent: a.agent.Slug, Text: "a message to an agent below it " + runner.TooLate})
+			}
+		}
+	}
+}
+
+// wasRead reports whether an agent that continues has read a message in an earlier attempt.
+func (a *attempt) wasRead(d agent.Directive) bool {
+	if d.Message == nil {
+		return false
+	}
+	past := a.read[d.Session]
+	i := slices.IndexFunc(past, func(text string) bool { return strings.HasPrefix(text, d.Message.Text()) }) // hooks may have added something
+	if i < 0 {
+		return false
+	}
+	a.read[d.Session] = slices.Delete(past, i, i+1)
+	return true
+}
+
+// sentTo returns what was sent to an agent without a workflow: message i, or its end.
+func (a *attempt) sentTo(ctx context.Context, session string, i int) (d agent.Directive, ok bool) {
+	reason, err := a.w.store.Get(ctx, flow.StopName(a.task.Record, session))
+	if err == nil {
+		return agent.Directive{Session: session, Stop: true, Reason: string(reason)}, true
+	}
+	m, ok := a.input(ctx, session, i)
+	return agent.Directive{Session: session, Message: m}, ok
+}
+
+// input reads message i of a person to the agent with a session.
+func (a *attempt) input(ctx context.Context, session string, i int) (m *agent.Message, ok bool) {
+	data, err := a.w.store.Get(ctx, flow.InputName(a.task.Record, session, i))
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // its update is in progress, or there is none
+		return nil, false
+	case err != nil && ctx.Err() == nil:
+		a.w.o.Note(fmt.Sprintf("read input %d of session %s: %s", i, session, err))
+	}
+	return m, err == nil
 }
 
 // delegate implements Runner.Delegate: the workflow runs the sub-agent.
@@ -193,11 +273,11 @@ func (a *attempt) asClient() *attach.Run {
 }
 
 // Await implements runner.Elsewhere. The workflow waits, so that no worker is occupied.
-func (a *attempt) Await(sessions []string, most time.Duration) (later bool) {
+func (a *attempt) Await(keys []string, most time.Duration) (later bool) {
 	if a.task.Ended {
 		return false
 	}
-	a.waiting = &flow.Wait{Sessions: sessions, Most: most}
+	a.waiting = &flow.Wait{Keys: keys, Most: most}
 	return true
 }
 
