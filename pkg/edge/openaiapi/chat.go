@@ -1,9 +1,6 @@
 package openaiapi
 
-import (
-	"cmp"
-	"net/http"
-)
+import "cmp"
 
 // A chatOutput writes a chat completion, or with a stream its chunks.
 type chatOutput struct {
@@ -63,7 +60,7 @@ func (o *chatOutput) finish(r *reply) {
 		whole := o.object("chat.completion", object{"index": 0, "message": more, "finish_reason": reason})
 		whole["usage"] = usage(r.usage, "prompt", "completion")
 		r.extra.add(whole)
-		writeJSON(o.w, http.StatusOK, whole)
+		o.reply(whole)
 		return
 	}
 	if len(more) > 0 || !o.opened {

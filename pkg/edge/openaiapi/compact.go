@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
-	"net/http"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -87,7 +86,7 @@ func (o *compactOutput) finish(r *reply) {
 	whole := object{"id": "resp_" + o.id, "object": "response.compaction", "created_at": o.req.created, "usage": usage(r.usage, "input", "output"),
 		"output": []object{{"id": "cmp_" + o.id, "type": "compaction", "encrypted_content": r.text}}}
 	r.extra.add(whole)
-	writeJSON(o.w, http.StatusOK, whole)
+	o.reply(whole)
 }
 
 func (o *compactOutput) fail(err error) { o.refuse(err) }

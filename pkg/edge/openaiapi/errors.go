@@ -93,13 +93,18 @@ func (e *apiError) head(w http.ResponseWriter) {
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
-	data := encode(v)
+	_ = writeBody(w, status, encode(v)) // a client that is gone reads nothing
+}
+
+// writeBody writes a response in JSON, of which the last part may still be buffered.
+func writeBody(w http.ResponseWriter, status int, data []byte) error {
 	w.Header().Set("Content-Type", kindJSON)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWait)) // tests have none
-	_, _ = w.Write(data)                                                          // a client that is gone reads nothing
+	_, err := w.Write(data)
+	return err
 }
 
 type object map[string]any

@@ -327,7 +327,7 @@ func TestCloseAnswersClients(t *testing.T) {
 }
 
 // A client that closes its connection as soon as it has read the last event has the reply, so the
-// same request begins another run. Those of the library do so after "[DONE]".
+// same request begins another run. The OpenAI libraries do so after "[DONE]".
 func TestAClientThatLeavesWithTheReply(t *testing.T) {
 	for path, body := range map[string]string{
 		"/v1/chat/completions": `{"model":"helper","messages":[{"role":"user","content":"hi"}]`,
@@ -340,7 +340,7 @@ func TestAClientThatLeavesWithTheReply(t *testing.T) {
 					ctx, leave := context.WithCancel(t.Context())
 					w := &leaver{ResponseRecorder: httptest.NewRecorder(), end: end, leave: leave}
 					s.handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body+more)))
-					if got := w.Body.String(); !strings.Contains(got, "lo") || ctx.Err() == nil || len(s.runs) != n {
+					if got := w.Body.String(); !strings.Contains(got, `lo"`) || ctx.Err() == nil || len(s.runs) != n {
 						t.Errorf("request %d: %d runs, the client left: %v, %s", n, len(s.runs), ctx.Err() != nil, got)
 					}
 					leave()
@@ -364,3 +364,55 @@ func (w *leaver) Write(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// A client whose connection breaks in the reply does not have it, so the same request gets it
+// without another run.
+func TestAReplyThatIsLostIsKept(t *testing.T) {
+	for _, c := range []struct{ name, path, body, end, want string }{
+		{"chat", "/v1/chat/completions", conversation("", question), "}", `lo"`},
+		{"chat stream", "/v1/chat/completions", conversation(`"stream":true,`, question), "data: [DONE]\n\n", `lo"`},
+		{"response", "/v1/responses", `{"model":"helper","input":"hi"}`, "}", `lo"`},
+		{"response stream", "/v1/responses", `{"model":"helper","input":"hi","stream":true}`, "data: [DONE]\n\n", `lo"`},
+		{"compaction", "/v1/responses/compact", `{"model":"helper",` + fruits + `}`, "}", `"agents1.`},
+	} {
+		for _, at := range []string{"write", "flush"} {
+			t.Run(c.name+" "+at, func(t *testing.T) {
+				s := serve(t, says("hello"))
+				s.handler.Linger = time.Hour
+				request := func(w http.ResponseWriter) {
+					s.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path, strings.NewReader(c.body)))
+				}
+				lost := &breaker{leaver: leaver{ResponseRecorder: httptest.NewRecorder(), end: c.end}, at: at}
+				lost.leave = func() { lost.err = errors.New("the connection broke") }
+				request(lost)
+				if lost.err == nil {
+					t.Fatalf("the first request gets all of %s", lost.Body)
+				}
+				for n := 1; n <= 2; n++ { // the second one gets a reply of its own
+					w := httptest.NewRecorder()
+					request(w)
+					if got := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(got, c.want) || len(s.runs) != n {
+						t.Errorf("repetition %d: status %d, %d runs: %s", n, w.Code, len(s.runs), got)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A breaker is a client whose connection breaks at the end, when that is written or flushed.
+type breaker struct {
+	leaver
+	at  string
+	err error
+}
+
+func (w *breaker) Write(p []byte) (int, error) {
+	n, err := w.leaver.Write(p)
+	if w.at == "write" && w.err != nil {
+		return n - 1, w.err
+	}
+	return n, err
+}
+
+func (w *breaker) FlushError() error { return w.err }

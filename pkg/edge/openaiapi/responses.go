@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -143,7 +142,7 @@ func (o *responseOutput) finish(r *reply) {
 		o.answered(o.id, encode(whole))
 	}
 	if !o.on {
-		writeJSON(o.w, http.StatusOK, whole)
+		o.reply(whole)
 		return
 	}
 	o.end("response."+whole["status"].(string), whole)

@@ -1,7 +1,9 @@
 package openaiapi
 
 import (
+	"errors"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -51,6 +53,18 @@ func (s *stream) refuse(err error) {
 		code = *e.Code
 	}
 	s.send("", object{"type": "error", "status": e.status, "error": object{"type": e.Type, "code": code, "message": e.Text, "param": e.Param}})
+}
+
+// reply sends v as the whole response, not as an event.
+func (s *stream) reply(v any) {
+	data := encode(v)
+	s.w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	if s.err = writeBody(s.w, http.StatusOK, data); s.err != nil {
+		return
+	}
+	if err := http.NewResponseController(s.w).Flush(); !errors.Is(err, http.ErrNotSupported) {
+		s.err = err
+	}
 }
 
 // write sends what only a stream of server-sent events has.

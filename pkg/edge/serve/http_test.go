@@ -52,6 +52,29 @@ func TestBodyHasTooManyValues(t *testing.T) {
 	}
 }
 
+// A handler whose last write nobody gets is told so by its flush.
+func TestFlushToAClientThatIsGone(t *testing.T) {
+	flushed := make(chan error, 1)
+	mount := func(runner.Starter) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			_, _ = io.WriteString(w, "a reply")
+			flushed <- http.NewResponseController(w).Flush()
+		})
+	}
+	s := start(t, serve.Options{Host: &host{agents: map[string]agent.Provider{}}, Mounts: []serve.Mount{{Pattern: "GET /late", New: mount}}})
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(c, "GET /late HTTP/1.1\r\nHost: %s\r\n\r\n", s.addr)
+	_ = c.(*net.TCPConn).SetLinger(0) // the connection is reset
+	c.Close()
+	if err := <-flushed; err == nil {
+		t.Error("the flush has no error")
+	}
+}
+
 // Without a token, a body says what it is: a page of another site can send one that does not,
 // and the browser asks nobody.
 func TestBodyWithoutAType(t *testing.T) {

@@ -251,9 +251,12 @@ func (w *slowWriter) Write(p []byte) (int, error) {
 }
 
 // Flush implements http.Flusher.
-func (w *slowWriter) Flush() {
+func (w *slowWriter) Flush() { _ = w.FlushError() } // the next write has the error
+
+// FlushError is the Flush of an http.ResponseController, which no write may follow.
+func (w *slowWriter) FlushError() error {
 	_ = w.control.SetWriteDeadline(time.Now().Add(writeWait))
-	_ = w.control.Flush() // the next write has the error
+	return w.control.Flush()
 }
 
 // ServeListener serves clients that connect to l until ctx ends. Then no run can begin,
