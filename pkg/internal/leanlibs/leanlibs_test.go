@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -161,7 +162,8 @@ func TestNoLibraryDownloaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("GOPROXY", "file:///"+strings.TrimPrefix(filepath.ToSlash(filepath.Join(have, "cache", "download")), "/"))
+	path := "/" + strings.TrimPrefix(filepath.ToSlash(filepath.Join(have, "cache", "download")), "/") // of Windows too
+	t.Setenv("GOPROXY", (&url.URL{Scheme: "file", Path: path}).String())
 	t.Setenv("GOSUMDB", "off")
 	t.Setenv("GOFLAGS", "-modcacherw") // so that it can be removed
 	t.Setenv("GOMODCACHE", t.TempDir())
@@ -180,6 +182,46 @@ func TestNoLibraryDownloaded(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(out, lib.dir, "go.mod")); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestLibraryInALocalFolder is a build with a library that is being changed.
+func TestLibraryInALocalFolder(t *testing.T) {
+	const require = "module main.example\n\ngo 1.26\n\nrequire lib.example v1.0.0\n"
+	for _, c := range []struct{ name, mod, work string }{
+		{"replaced", require + "\nreplace lib.example => ../lib\n", ""},
+		{"in a workspace", require, "go 1.26\n\nuse (\n\t./main\n\t./lib\n)\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, err := filepath.EvalSymlinks(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			lib, work := filepath.Join(dir, "lib"), "off"
+			files := map[string]string{"lib/go.mod": "module lib.example\n\ngo 1.26\n", "main/go.mod": c.mod}
+			if c.work != "" {
+				files["go.work"], work = c.work, filepath.Join(dir, "go.work")
+			}
+			for name, text := range files {
+				path := filepath.Join(dir, name)
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Chdir(filepath.Join(dir, "main"))
+			t.Setenv("GOWORK", work)
+			t.Setenv("GOPROXY", "off")
+			t.Setenv("GOFLAGS", "")
+			if got, err := moduleDir("lib.example"); err != nil || got != lib {
+				t.Errorf("moduleDir = %q, %v, want %q", got, err, lib)
+			}
+			if got, err := moduleDir("other.example"); err == nil || !strings.Contains(err.Error(), "other.example") {
+				t.Errorf("moduleDir of a module that is not required = %q, %v", got, err)
+			}
+		})
 	}
 }
 

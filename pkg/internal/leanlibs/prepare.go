@@ -37,14 +37,22 @@ func prepare(out string) error {
 	return writeModFiles(out, gomod)
 }
 
-// moduleDir returns the folder of a module's source, which it downloads if necessary.
+// moduleDir returns the folder of a module's source, which it downloads if necessary. A module in a
+// folder of this machine, which go.mod or go.work names, is not downloaded.
 func moduleDir(path string) (string, error) {
 	out, err := goOutput("mod", "download", "-json", path)
 	var module struct{ Dir, Error string }
 	if _ = json.Unmarshal([]byte(out), &module); module.Error != "" {
 		return "", fmt.Errorf("go mod download %s: %s", path, module.Error)
 	}
-	return module.Dir, err
+	if err != nil || module.Dir != "" {
+		return module.Dir, err
+	}
+	dir, err := goOutput("list", "-m", "-f", "{{.Dir}}", path)
+	if err == nil && dir == "" {
+		err = fmt.Errorf("go list -m %s: the module has no folder", path)
+	}
+	return dir, err
 }
 
 // replaceDir fills a folder beside dst and then puts it in dst's place, so that
