@@ -164,7 +164,7 @@ func appendRun(ctx context.Context, dir string, i interval) error {
 		return err
 	}
 	defer release()
-	if info, err := os.Lstat(path); err == nil && (info.Size() > maxRunsLog || !info.Mode().IsRegular()) {
+	if info, err := os.Stat(path); err == nil && (info.Size() > maxRunsLog || !info.Mode().IsRegular()) {
 		text, _, err := config.ReadRegular(path, 2*maxRunsLog)
 		if err != nil {
 			return err
