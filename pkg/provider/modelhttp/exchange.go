@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
@@ -58,6 +57,7 @@ type Exchange struct {
 	key      string
 	secrets  []string // removed from errors
 	settings *Settings
+	sent     atomic.Bool // set before the server can have the whole request: from then on it may charge for it
 
 	pass   *agent.Pass    // what is sent, if another program made the request
 	passed io.WriteCloser // gets the answer for it
@@ -131,9 +131,7 @@ func secretsOf(key string, u *url.URL) []string {
 func (x *Exchange) Run(parent context.Context, req *agent.Request, body []byte, a Answer) (*agent.Response, error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	var sent atomic.Bool // before the server can have the whole request, which then may cost
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
-	resp, err := x.run(traced, cancel, body, a)
+	resp, err := x.run(ctx, cancel, body, a)
 	if err == nil {
 		resp.Usage = completed(resp.Usage, req, &resp.Message)
 		return resp, nil
@@ -144,7 +142,7 @@ func (x *Exchange) Run(parent context.Context, req *agent.Request, body []byte, 
 		failed = &agent.ModelError{Message: parent.Err().Error(), Err: parent.Err()}
 	}
 	failed.Usage = a.Usage()
-	if failed.Usage != (agent.Usage{}) || a.State().Pieces > 0 || stopped && sent.Load() || x.pass != nil && x.pass.Begun {
+	if failed.Usage != (agent.Usage{}) || a.State().Pieces > 0 || stopped && x.sent.Load() || x.pass != nil && x.pass.Begun {
 		failed.Usage = completed(failed.Usage, req, nil)
 	}
 	return nil, failed
@@ -227,7 +225,7 @@ func (x *Exchange) options() []option.RequestOption {
 		option.WithBaseURL(base.String() + "/"),
 		option.WithHTTPClient(x.client),
 		option.WithMaxRetries(0),
-		option.WithMiddleware(x.checkStatus),
+		option.WithMiddleware(x.watchBody, x.checkStatus),
 	}
 	for name, values := range x.URL.Query() {
 		for _, value := range values {
@@ -248,6 +246,39 @@ func (x *Exchange) options() []option.RequestOption {
 		opts = append(opts, option.WithHeader("traceparent", x.Trace))
 	}
 	return opts
+}
+
+// watchBody sets x.sent when the end of the request is about to be written. net/http sends the
+// body again after a redirect, or on another connection.
+func (x *Exchange) watchBody(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	if req.Body != nil {
+		req.Body = &requestBody{req.Body, req.ContentLength, &x.sent}
+	}
+	if again := req.GetBody; again != nil {
+		req.GetBody = func() (io.ReadCloser, error) {
+			body, err := again()
+			if err != nil {
+				return nil, err
+			}
+			return &requestBody{body, req.ContentLength, &x.sent}, nil
+		}
+	}
+	return next(req)
+}
+
+// A requestBody sets read when its last byte is read.
+type requestBody struct {
+	io.ReadCloser
+	left int64
+	read *atomic.Bool
+}
+
+func (b *requestBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left <= 0 {
+		b.read.Store(true)
+	}
+	return n, err
 }
 
 // checkStatus turns a response without success into an error.
