@@ -163,8 +163,8 @@ func TestNothingSurvivesSIGKILLOfAnyLevel(t *testing.T) {
 	}
 }
 
+// It runs alone, because it measures time.
 func TestCancelAtRandomMoments(t *testing.T) {
-	t.Parallel()
 	f := newForest(t)
 	late := 0
 	var mu sync.Mutex

@@ -36,7 +36,7 @@ case $event in *'"agent":"leaf"'*) %s ;; *) echo '{}' ;; esac
 `, lines)
 	limit := "60"
 	if strings.Contains(lines, "sleep") {
-		limit = "0.3"
+		limit = "1"
 	}
 	return map[string]string{
 		"root.json": file("root", "root-script.json", fmt.Sprintf(`,"hooks":{%q:["hook"]},"permissions":[{"verdict":"deny","tool":"echo","args":{"/text":{"regexp":"forbidden"}}}]%s`,
