@@ -42,9 +42,10 @@ const (
 // that must not see each other's runs and responses need a Handler each. Its fields must
 // not be changed once it is in use.
 type Handler struct {
-	// Host starts the runs. The ctx of Start has the values of the request but does not end with
-	// it: a run may continue after the request, and only the Handler cancels it. An error of Start with the method StatusCode() int, and perhaps
-	// RetryAfter() time.Duration, decides the status of the response.
+	// Host starts the runs. The ctx of Start has the values of the request but does not end with it:
+	// a run may outlive its request, and only the Handler cancels it. An error of Start with the
+	// method StatusCode() int, and perhaps RetryAfter() time.Duration, decides the status of the
+	// response.
 	Host runner.Starter
 	// MaxBody limits the body of a request, in bytes; 0 means DefaultMaxBody.
 	MaxBody int64

@@ -160,6 +160,7 @@ func chosen(ctx context.Context, p *program.Env, o Options) (*Tree, error) {
 
 // collectOften makes the garbage collector keep the heap small from its first collection on: a run
 // mostly waits, and many may run at the same time. A run of a few calls ends without a collection.
+// The cleanup of an object that nothing refers to runs after the next collection.
 func collectOften(p *program.Env) {
 	if p.Getenv("GOGC") == "" {
 		runtime.AddCleanup(new([64]byte), func(int) { debug.SetGCPercent(50) }, 0)
