@@ -28,8 +28,10 @@ type Delegation struct {
 	// Lease is for the other Runner. Its Budget is all that the caller has left, its Path
 	// names the agents above, and its Rights lack theirs, which that Runner gets from Callers.
 	Lease agent.Lease
-	// Background says that the call may return before the agent ends: see Leave.
+	// Background says that the call may return before the agent ends: see Leave. Detach says that the
+	// agent may then outlive its caller: EventEnd.Left of the caller has its call if it does.
 	Background bool
+	Detach     bool
 }
 
 // Elsewhere gives access to the agents in the background that other Runners run, by their sessions.
@@ -106,9 +108,14 @@ func (r *run) isAside(tool agent.Tool, spec *agent.ToolSpec) bool {
 	if r.tree.delegate == nil || r.up != nil || !spec.Background {
 		return false
 	}
+	return !delegable(tool, spec) && r.background.working() < maxLeft
+}
+
+// delegable reports whether another Runner can run the agent that a tool is.
+func delegable(tool agent.Tool, spec *agent.ToolSpec) bool {
 	_, here := agent.As[agent.Workspaced](tool)
 	_, sub := agent.As[*agent.Subagent](tool)
-	return (here || !sub || spec.Agent == "") && r.background.working() < maxLeft
+	return sub && !here && spec.Agent != ""
 }
 
 // unrecorded is the tool of the call of Aside: once its agent has a session, what came of it is
@@ -214,7 +221,7 @@ func (r *run) delegate(ctx context.Context, inv *agent.Invocation, a *agent.Agen
 	lease.Rights = r.tree.lease.Rights // the others are those of Callers
 	lease.Models = r.tree.lease.Models // the same
 	c.delegating = r.tree.delegate(ctx, Delegation{Key: inv.Key, Session: child.session.ID, Agent: a.Slug, Source: a.Source, Depth: child.session.Depth, Lease: lease,
-		Background: inv.Spec.Background && r.background.working() < maxLeft})
+		Background: inv.Spec.Background && r.background.working() < maxLeft, Detach: inv.Spec.Detach})
 	return out, c.delegating
 }
 

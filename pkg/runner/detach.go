@@ -11,12 +11,17 @@ import (
 
 // canDetach reports whether agents may outlive r: not the root, and not what a program waits for.
 // The tools of an agent in a workspace end with it.
-func (r *run) canDetach() bool { return r.up != nil && !r.up.behalf && !r.agent.Here }
+func (r *run) canDetach() bool {
+	if r.up == nil {
+		return r.tree.delegate != nil && r.parent != ""
+	}
+	return !r.up.behalf && !r.agent.Here
+}
 
 // detach keeps the agents that outlive r, which ends so, for its caller, and returns their calls.
 // What is stopped leaves nothing.
-func (r *run) detach(ends agent.Status) (calls []agent.LeftCall) {
-	if !r.canDetach() || ends == agent.StatusInterrupted {
+func (r *run) detach(ctx context.Context, ends agent.Status) (calls []agent.LeftCall) {
+	if !r.canDetach() || ends == agent.StatusInterrupted || r.tree.delegate != nil && ctx.Err() != nil {
 		return nil
 	}
 	d := &background{}
@@ -107,6 +112,9 @@ func (t *tree) takenOver(e *agent.Event) *background {
 func (r *run) takeUpAll(ctx context.Context, list []agent.LeftCall, b *background) {
 	runs := map[string]*run{r.session.ID: r}
 	for _, l := range list {
+		if r.goesOn(l, b) {
+			continue
+		}
 		c, err := r.callerOf(ctx, agent.CallSession(l.Key), runs)
 		if err != nil {
 			a := newLeft(l, b)
@@ -117,6 +125,26 @@ func (r *run) takeUpAll(ctx context.Context, list []agent.LeftCall, b *backgroun
 		}
 		c.takeUp(ctx, l, b)
 	}
+}
+
+// goesOn adds an agent that another Runner runs, and reports whether it did.
+func (r *run) goesOn(l agent.LeftCall, b *background) bool {
+	t := r.tree
+	t.mu.Lock()
+	p := t.pending[l.Key]
+	t.mu.Unlock()
+	if t.delegate == nil || p.Session == nil || p.Session.Ended != "" || slices.Contains(r.agent.LendTools, p.Session.Agent) { // as in takeUp
+		return false
+	}
+	a := newLeft(l, b)
+	a.left, a.elsewhere, a.session = true, true, p.Session.ID
+	a.detach = agent.CallSession(l.Key) != r.session.ID // it has outlived its caller
+	if i := agent.ToolIndex(r.tools.specs, l.Call.Name); !a.detach && i >= 0 {
+		spec := &r.tools.specs[i]
+		a.detach = spec.Detach && delegable(r.tools.byName[spec.Name], spec)
+	}
+	b.add(a)
+	return true
 }
 
 // callerOf returns the run of a session at or below r, which may have ended; runs are known.

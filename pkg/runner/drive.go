@@ -256,11 +256,11 @@ func (r *run) acceptable(ctx context.Context, answer string) (string, error) {
 // given away.
 func (r *run) apply(ctx context.Context, step agent.Step) error {
 	if n := len(step.Events); n > 0 && step.Events[n-1].Kind == agent.EventEnd {
-		if r.tree.delegate != nil && !r.tree.noNotices && r.background.working() > 0 {
+		if r.tree.delegate != nil && !r.tree.noNotices && len(r.staying()) > 0 {
 			return ErrOpen
 		}
 		end := &step.Events[n-1]
-		end.Left = r.detach(end.Status)
+		end.Left = r.detach(ctx, end.Status)
 		r.background.settle(ctx, r.tree, r.tree.leaves != nil)
 		if err := r.hookEnd(ctx, step.Events[n-1]); err != nil {
 			return err

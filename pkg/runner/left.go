@@ -295,10 +295,6 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall, b *background) {
 		if a.result, a.err, _ = r.endOf(ctx, c); !t.calling {
 			a.result, a.err, _ = r.hookEnded(ctx, c, l.Turn, a.result, a.err) // what is broken is the journal, and stays so
 		}
-	case t.delegate != nil:
-		a.elsewhere, a.session = true, p.Session.ID
-		b.add(a)
-		return
 	case i < 0:
 		a.err = fmt.Errorf("it was not continued: there is no tool %s any more", l.Call.Name)
 	default:
@@ -388,19 +384,24 @@ func (b *background) count() (n int) {
 	return n
 }
 
+// staying returns the handles of the agents that work for r and end with it.
+func (r *run) staying() (handles []string) {
+	b, detach := &r.background, r.canDetach()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range b.agents {
+		if a.left && !a.ended && !(detach && a.detach) {
+			handles = append(handles, a.Handle)
+		}
+	}
+	return handles
+}
+
 // lastCall returns the message for a model that is about to end its run while agents work for it.
 // Each agent is mentioned only once, and agents that outlive the run are not.
 func (r *run) lastCall() (agent.Directive, bool) {
 	const begins, ends = "[still at work for you: ", ". Wait for them with agent_wait. If you answer again without that, they are ended.]"
-	b, detach := &r.background, r.canDetach()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var open []string
-	for _, a := range b.agents {
-		if a.left && !a.ended && !(detach && a.detach) {
-			open = append(open, a.Handle)
-		}
-	}
+	open := r.staying()
 	if len(open) == 0 {
 		return agent.Directive{}, false
 	}

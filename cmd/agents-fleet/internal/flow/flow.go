@@ -29,13 +29,40 @@ type run struct {
 	over   bool
 	life   workflow.Context // of sub-agents in the background, which outlive a turn
 	left   []*leftChild
-	ended  int // how many of left have ended, also before they were dropped
+	ended  int              // how many of left have ended, also before they were dropped
+	told   map[string]Ended // by sub-agents that may outlive their callers, by session
 }
 
 // Run is the workflow. A run that was cancelled ends with a CanceledError, after its
 // session has ended in the record. All other ends are a Result.
 func Run(ctx workflow.Context, in Input) (Result, error) {
-	r := &run{in: in, below: map[string]int{}, moving: workflow.NewMutex(ctx), life: ctx}
+	out, err := runOnce(ctx, in)
+	if in.Detached && !workflow.IsContinueAsNewError(err) {
+		announce(ctx, in, out, err)
+	}
+	return out, err
+}
+
+// announce tells the callers above that of a sub-agent that it has ended: one of them may have it.
+func announce(ctx workflow.Context, in Input, out Result, err error) {
+	ctx, stop := workflow.NewDisconnectedContext(ctx)
+	defer stop()
+	ended := Ended{Session: in.Session, At: out.At, Left: out.Left}
+	if err != nil {
+		ended.Reason = err.Error()
+	}
+	for _, caller := range in.Callers[:len(in.Callers)-1] {
+		_ = signalEnded(ctx, caller, ended)
+	}
+}
+
+// signalEnded returns an error if the workflow has ended.
+func signalEnded(ctx workflow.Context, to string, e Ended) error {
+	return workflow.SignalExternalWorkflow(ctx, to, "", SignalEnded, e).Get(ctx, nil)
+}
+
+func runOnce(ctx workflow.Context, in Input) (Result, error) {
+	r := &run{in: in, below: map[string]int{}, moving: workflow.NewMutex(ctx), life: ctx, told: map[string]Ended{}}
 	if from := in.Resumed; from != nil {
 		r.at, r.inputs, r.host = from.At, from.Inputs, from.Host
 	}
@@ -43,11 +70,19 @@ func Run(ctx workflow.Context, in Input) (Result, error) {
 	if err := r.updates(ctx); err != nil {
 		return Result{}, err
 	}
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		for {
+			var e Ended
+			workflow.GetSignalChannel(ctx, SignalEnded).Receive(ctx, &e)
+			r.told[e.Session] = e
+		}
+	})
 	next, err := r.turns(ctx)
 	if workflow.IsContinueAsNewError(err) {
 		return Result{}, err
 	}
-	err = cmp.Or(err, r.settle(ctx))
+	stays := func(l *leftChild) bool { return err == nil && slices.Contains(next.Left, l.key) }
+	err = cmp.Or(err, r.settle(ctx, stays))
 	if next.Ended == "" {
 		last, endErr := r.end(ctx, err)
 		if endErr != nil {
@@ -68,7 +103,7 @@ func (r *run) turns(ctx workflow.Context) (next Next, err error) {
 		}
 		settled = next.Open && r.ended == ended // otherwise the model first reads what has ended
 		if settled {
-			err = r.settle(ctx)
+			err = r.settle(ctx, func(l *leftChild) bool { return l.in.Detached && len(r.in.Path) > 0 })
 		} else {
 			err = r.forget()
 		}
@@ -122,7 +157,13 @@ func (r *run) finish(ctx workflow.Context, next Next) (Result, error) {
 	if cancelled != nil && next.Ended == statusInterrupted {
 		return Result{}, cancelled
 	}
-	return Result{Status: next.Ended, Cost: next.Cost, At: r.at}, nil
+	out := Result{Status: next.Ended, Cost: next.Cost, At: r.at}
+	for _, l := range r.left {
+		if !l.over {
+			out.Left = append(out.Left, Handed{l.key, l.in})
+		}
+	}
+	return out, nil
 }
 
 func (r *run) step(ctx workflow.Context, task Task) (next Next, err error) {
@@ -220,6 +261,7 @@ const leaveAfter = 2 * time.Second
 // A leftChild is a sub-agent whose caller may continue before it ends.
 type leftChild struct {
 	key  string // of its call
+	in   Input  // of its workflow, if it has one
 	stop workflow.CancelFunc
 	over bool
 	err  error
@@ -227,20 +269,63 @@ type leftChild struct {
 
 // leave starts a sub-agent that may work in the background.
 func (r *run) leave(call Call, c Child) *leftChild {
-	l := &leftChild{key: call.Key}
+	if c.Session == "" {
+		return r.watch(call.Key, Input{}, func(ctx workflow.Context) error { return r.aside(ctx, call) })
+	}
+	return r.watch(call.Key, r.childInput(c), func(ctx workflow.Context) error { return r.child(ctx, c) })
+}
+
+// watch does work, after which a sub-agent has ended.
+func (r *run) watch(key string, in Input, work func(workflow.Context) error) *leftChild {
+	l := &leftChild{key: key, in: in}
 	var life workflow.Context
 	life, l.stop = workflow.WithCancel(r.life)
 	r.left = append(r.left, l)
 	workflow.Go(life, func(ctx workflow.Context) {
-		if c.Session == "" {
-			l.err = r.aside(ctx, call)
-		} else {
-			l.err = r.child(ctx, c)
-		}
+		l.err = work(ctx)
 		l.over = true
 		r.ended++
 	})
 	return l
+}
+
+// takeOver watches sub-agents that have outlived their callers.
+func (r *run) takeOver(list []Handed) {
+	for _, h := range list {
+		r.watch(h.Key, h.Input, func(ctx workflow.Context) error { return r.handed(ctx, h.Input) })
+	}
+}
+
+// stopTime is how long a sub-agent that is stopped may take before it is stopped again.
+const stopTime = 30 * time.Second
+
+// handed waits until a sub-agent that has outlived its caller has ended.
+func (r *run) handed(ctx workflow.Context, in Input) error {
+	over := func() bool { _, ok := r.told[in.Session]; return ok }
+	err := workflow.Await(ctx, over)
+	ctx, stop := workflow.NewDisconnectedContext(ctx)
+	defer stop()
+	reason := ""
+	for err != nil && !over() {
+		if gone := signalEnded(ctx, in.Session, Ended{}); gone != nil { // the server cancels what has ended, too, without an error
+			reason = gone.Error()
+			break
+		}
+		_ = workflow.RequestCancelExternalWorkflow(ctx, in.Session, "").Get(ctx, nil)
+		if _, err := workflow.AwaitWithTimeout(ctx, stopTime, over); err != nil {
+			return err
+		}
+	}
+	e, told := r.told[in.Session]
+	if told {
+		reason = e.Reason
+	}
+	r.reached(e.At)
+	r.takeOver(e.Left)
+	if reason != "" {
+		return r.endSession(ctx, in, statusInterrupted, reason)
+	}
+	return nil
 }
 
 // left waits for the sub-agent for a while, and reports whether its call returns while it works.
@@ -288,18 +373,21 @@ func (r *run) await(ctx workflow.Context, w *Wait) {
 	})
 }
 
-// settle stops the sub-agents in the background, and waits until all have ended.
-func (r *run) settle(ctx workflow.Context) error {
-	if len(r.left) == 0 {
-		return nil
-	}
-	for _, l := range r.left {
-		l.stop()
-	}
+// settle stops the sub-agents in the background except those that stay, and waits until they have ended.
+func (r *run) settle(ctx workflow.Context, stays func(*leftChild) bool) error {
+	open := func(l *leftChild) bool { return !l.over && !stays(l) }
 	ctx, stop := workflow.NewDisconnectedContext(ctx)
 	defer stop()
-	if err := workflow.Await(ctx, func() bool { return !slices.ContainsFunc(r.left, func(l *leftChild) bool { return !l.over }) }); err != nil {
-		return err
+	for slices.ContainsFunc(r.left, open) { // those that end may leave others
+		for _, l := range r.left {
+			if open(l) {
+				l.stop()
+			}
+		}
+		n := len(r.left)
+		if err := workflow.Await(ctx, func() bool { return len(r.left) > n || !slices.ContainsFunc(r.left, open) }); err != nil {
+			return err
+		}
 	}
 	return r.forget()
 }
@@ -324,9 +412,17 @@ func (r *run) child(ctx workflow.Context, c Child) error {
 	}
 	ctx, stop := workflow.NewDisconnectedContext(ctx)
 	defer stop()
+	return r.endSession(ctx, r.childInput(c), endOf(err), err.Error())
+}
+
+// endSession records the end of a sub-agent whose workflow ended.
+func (r *run) endSession(ctx workflow.Context, in Input, status, reason string) error {
 	var ended Next
-	err = r.activityOf(ctx, r.childInput(c), StepActivity, Task{End: endOf(err), Reason: "the sub-agent's workflow ended: " + err.Error()}, &ended)
+	err := r.activityOf(ctx, in, StepActivity, Task{End: status, Reason: "the sub-agent's workflow ended: " + reason}, &ended)
 	r.reached(ended.At)
+	for _, session := range ended.Running { // nobody else stops them
+		_ = workflow.RequestCancelExternalWorkflow(ctx, session, "").Get(ctx, nil)
+	}
 	return err
 }
 
@@ -340,20 +436,26 @@ func endOf(err error) string {
 }
 
 func (r *run) childWorkflow(ctx workflow.Context, c Child) error {
+	policy := enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL
+	if c.Detach {
+		policy = enums.PARENT_CLOSE_POLICY_ABANDON
+	}
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID: c.Session, WaitForCancellation: true, ParentClosePolicy: enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
+		WorkflowID: c.Session, WaitForCancellation: true, ParentClosePolicy: policy,
 		TypedSearchAttributes: Attributes(c.Agent, r.in.Record), StaticSummary: c.Agent,
 	})
 	var out Result
 	err := workflow.ExecuteChildWorkflow(ctx, Workflow, r.childInput(c)).Get(ctx, &out)
 	r.reached(out.At)
+	r.takeOver(out.Left)
 	return err
 }
 
 func (r *run) childInput(c Child) Input {
 	in := r.in
 	in.Session, in.Start, in.Root = c.Session, c.Start, cmp.Or(in.Root, in.Start)
-	in.Path = append(append([]string{}, r.in.Path...), c.Agent)
+	in.Path = append(slices.Clip(r.in.Path), c.Agent)
+	in.Callers, in.Detached = append(slices.Clip(r.in.Callers), r.in.Session), c.Background && c.Detach
 	if r.host.Queue != "" {
 		in.Resumed = &Resumed{Host: r.host}
 	}

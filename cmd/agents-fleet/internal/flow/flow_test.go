@@ -232,7 +232,7 @@ func TestAnotherHostTakesOver(t *testing.T) {
 // wait for the sub-agent to end, and does not end before it. If the sub-agent is cancelled, its own
 // workflow records the end, and so does that of its caller.
 func TestASubagentInTheBackground(t *testing.T) {
-	child := flow.Task{Input: flow.Input{Record: "S", Session: "C", Path: []string{"sub"}, Folder: input.Folder, File: input.File, Start: "sha256:c", Root: input.Start}}
+	child := flow.Task{Input: flow.Input{Record: "S", Session: "C", Path: []string{"sub"}, Folder: input.Folder, File: input.File, Start: "sha256:c", Root: input.Start, Callers: []string{"S"}}}
 	for name, tc := range map[string]struct {
 		time  time.Duration // of the sub-agent
 		steps []flow.Next   // of the root

@@ -30,6 +30,9 @@ const (
 	// nearest agent above that has one. Both return nothing, as soon as the object is in the store.
 	UpdateReply = "reply"
 	UpdateInput = "input"
+
+	// SignalEnded takes an Ended, from a sub-agent that may outlive its caller.
+	SignalEnded = "ended"
 )
 
 // TimedOut is the reason of a run that ended at its Deadline.
@@ -74,6 +77,10 @@ type Input struct {
 	Options Options `json:"options,omitzero"`
 	// Resumed is where the run was when its history became too long; nil at first.
 	Resumed *Resumed `json:"resumed,omitempty"`
+	// Callers are the sessions from the root to the caller of the run, and Detached says that it may
+	// outlive its caller.
+	Callers  []string `json:"callers,omitempty"`
+	Detached bool     `json:"detached,omitempty"`
 }
 
 // Options are the same for all runs of a tree.
@@ -115,6 +122,22 @@ type Result struct {
 	// Cost is in dollars, with all runs below.
 	Cost float64  `json:"cost,omitempty"`
 	At   Position `json:"at"`
+	// Left are sub-agents that outlive the run: the caller has them now.
+	Left []Handed `json:"left,omitempty"`
+}
+
+// A Handed is a sub-agent that has outlived its caller, with the Key of its call.
+type Handed struct {
+	Key   string `json:"key"`
+	Input Input  `json:"input"`
+}
+
+// An Ended says that a run has ended. Reason is why its session may not have.
+type Ended struct {
+	Session string   `json:"session"`
+	Reason  string   `json:"reason,omitempty"`
+	At      Position `json:"at"`
+	Left    []Handed `json:"left,omitempty"`
 }
 
 // A Task is what an activity is to do.
@@ -156,6 +179,10 @@ type Next struct {
 	Open bool `json:"open,omitempty"`
 	// Inputs is how many messages of a person a run that has ended has read.
 	Inputs int `json:"inputs,omitempty"`
+	// Left are the Keys of the calls of sub-agents that outlive a run that has ended. Running are the
+	// sessions of sub-agents that work although Task.End has ended the run.
+	Left    []string `json:"left,omitempty"`
+	Running []string `json:"running,omitempty"`
 }
 
 // A Call is an open call.
@@ -185,8 +212,10 @@ type Child struct {
 	Session string `json:"session"`
 	Agent   string `json:"agent"`
 	Start   string `json:"start"` // see Input.Start
-	// Background says that the call may return before the sub-agent ends.
+	// Background says that the call may return before the sub-agent ends, and Detach that it may
+	// then outlive its caller.
 	Background bool `json:"background,omitempty"`
+	Detach     bool `json:"detach,omitempty"`
 }
 
 // A Claim says which worker has the workspace of a run. ClaimActivity returns it.

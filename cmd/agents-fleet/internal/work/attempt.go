@@ -112,8 +112,9 @@ func (a *attempt) open(ctx context.Context) (err error) {
 // sessions below, only those of the task's call are rebuilt; the others are counted.
 func (a *attempt) rebuild(events []agent.Event) (resume *runner.Resume, shared json.RawMessage, err error) {
 	var b runner.Rebuilder
-	below, left := map[string]bool{}, a.left(events) // sessions, and whether they answer the call or one of left
-	called := map[string]bool{}                      // those that answer the call
+	left := a.left(events)
+	below, above := map[string]bool{}, a.callersOf(events, left) // sessions, and whether they answer the call or one of left
+	called := map[string]bool{}                                  // those that answer the call
 	for i := range events {
 		e := &events[i]
 		own := e.Session == a.task.Session
@@ -131,12 +132,12 @@ func (a *attempt) rebuild(events []agent.Event) (resume *runner.Resume, shared j
 				called[e.Session] = e.Parent == a.task.Key
 				below[e.Session] = called[e.Session] || left[e.Parent]
 			} else if of, ok := below[up]; ok {
-				below[e.Session], called[e.Session] = of, called[up]
+				below[e.Session], called[e.Session] = of || left[e.Parent], called[up]
 			}
 		}
 		answers, counts := below[e.Session]
 		switch {
-		case own || answers:
+		case own || answers || above[e.Session]:
 			err = b.Apply(*e)
 		case counts:
 			b.Count(*e)
@@ -163,14 +164,39 @@ func (a *attempt) left(events []agent.Event) map[string]bool {
 	left := map[string]bool{}
 	for i := range events {
 		switch e := &events[i]; {
-		case e.Session != a.task.Session || e.Key == "":
+		case e.Session != a.task.Session || e.Kind == agent.EventEnd:
 		case e.Kind == agent.EventCallEnded && e.Result.Handle != "":
 			left[e.Key] = true
-		case e.Kind == agent.EventMessage:
-			delete(left, e.Key)
+		default:
+			if e.Kind == agent.EventMessage {
+				delete(left, e.Key)
+			}
+			for _, l := range e.Left { // it takes them over
+				left[l.Key] = true
+			}
 		}
 	}
 	return left
+}
+
+// callersOf returns the sessions, below that of the run, of the agents that made these calls, and of
+// their callers.
+func (a *attempt) callersOf(events []agent.Event, calls map[string]bool) map[string]bool {
+	if len(calls) == 0 {
+		return nil
+	}
+	parents, above := map[string]string{}, map[string]bool{}
+	for i := range events {
+		if e := &events[i]; e.Kind == agent.EventSession {
+			parents[e.Session] = e.Parent
+		}
+	}
+	for key := range calls {
+		for s := agent.CallSession(key); s != "" && s != a.task.Session && !above[s]; s = agent.CallSession(parents[s]) {
+			above[s] = true
+		}
+	}
+	return above
 }
 
 func (a *attempt) prepare(resume *runner.Resume, shared json.RawMessage) error {

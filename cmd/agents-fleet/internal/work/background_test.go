@@ -315,3 +315,118 @@ case $(cat) in *'"expert_slow"'*) echo '{"result":"checked"}' ;; *) echo '{}' ;;
 		}
 	}
 }
+
+// detaching returns a root that asks an agent, which starts slow and ends at once; with deep, another
+// agent is between them. The arguments are the rules of the root's script after the first.
+func detaching(deep bool, rules string) map[string]string {
+	files := leaving("")
+	const ends = `{"rules":[{"when":{"turn":1},"answer":{"calls":[{"tool":"expert_%s","args":{"prompt":"s"}}]}},{"answer":{"text":"%s: ${lastMessage}"}}]}`
+	files["root.script.json"] = `{"rules":[{"when":{"turn":1},"answer":{"calls":[{"tool":"expert_mid","args":{"prompt":"m"}}]}},` + rules + `]}`
+	files["tools/mid.json"], files["tools/mid.script.json"] = agentFile("mid", `,"toolDirectory":"mids","receipt":"none"`), fmt.Sprintf(ends, "slow", "mid")
+	place := "tools/mids/"
+	if deep {
+		files["tools/mid.script.json"] = fmt.Sprintf(ends, "low", "mid")
+		files["tools/mids/low.json"], files["tools/mids/low.script.json"] = agentFile("low", `,"toolDirectory":"lows","receipt":"none"`), fmt.Sprintf(ends, "slow", "low")
+		place = "tools/mids/lows/"
+	}
+	for _, name := range []string{"slow.json", "slow.script.json", "slows/note"} {
+		files[place+name] = strings.Replace(files["tools/"+name], `"background":true`, `"background":true,"detach":true`, 1)
+		delete(files, "tools/"+name)
+	}
+	return files
+}
+
+// An agent that outlives its caller belongs to the caller's caller, up to the root: this one is told
+// of its end, can wait for it, send it messages and stop it, and does not end before it; also if
+// workers stop.
+func TestAnAgentThatOutlivesItsCaller(t *testing.T) {
+	const ended = "[agent slow-1-1.1-1 has ended]\n"
+	for name, tc := range map[string]struct {
+		rules   string
+		answer  string
+		ends    []string // with those between
+		release bool     // slow, once the root waits
+		stop    bool     // the worker first
+	}{
+		"it is waited for": {waitForSlow, "told: " + ended + "slow heard ok", []string{"slow ok", "root ok"}, true, false},
+		"after a worker":   {waitForSlow, "told: " + ended + "slow heard ok", []string{"slow ok", "root ok"}, true, true},
+		"it gets a message": {`
+			{"when":{"turn":2},"answer":{"calls":[{"tool":"agent_send","args":{"agent":"slow-1-1.1-1","message":"hurry"}},{"tool":"agent_wait","args":{"seconds":0.01}}]}},
+			{"when":{"turn":3},"answer":{"calls":[{"tool":"bash_free","args":{"text":"f"}},{"tool":"agent_wait","args":{}}]}},
+			{"answer":{"text":"told: ${lastMessage}"}}`, "told: " + ended + "slow heard hurry", []string{"slow ok", "root ok"}, false, false},
+		"it is stopped": {`
+			{"when":{"turn":2},"answer":{"calls":[{"tool":"agent_stop","args":{"agent":"slow-1-1.1-1"}}]}},
+			{"answer":{"text":"told: ${lastMessage}"}}`, "told: " + ended + "[interrupted] agent slow did not answer: a person stopped it: its caller stopped it", []string{"slow interrupted", "root ok"}, false, false},
+		"the root ends it": {`{"answer":{"text":"early"}}`, "early", []string{"slow interrupted", "root ok"}, false, false},
+	} {
+		for _, deep := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/deep %v", name, deep), func(t *testing.T) {
+				t.Parallel()
+				rules, answer, ends := tc.rules, tc.answer, append([]string{"mid ok"}, tc.ends...)
+				if deep {
+					rules, answer = strings.ReplaceAll(rules, "slow-1-1.1-1", "slow-1-1.1-1.1-1"), strings.ReplaceAll(answer, "slow-1-1.1-1", "slow-1-1.1-1.1-1")
+					ends = append([]string{"low ok"}, ends...)
+				}
+				f := newFleet(t, detaching(deep, rules))
+				stop := f.worker()
+				run := f.submit("go")
+				if tc.release {
+					f.wait(run.GetID(), "the wait", func(e agent.Event) bool { return callStarted(e) && e.Tool == "agent_wait" })
+					f.pid()
+					if tc.stop {
+						stop()
+						f.worker()
+					}
+					if err := os.WriteFile(f.log+".go", nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				out, shown := f.result(run), f.shown(run.GetID())
+				if out.Status != string(agent.StatusOK) || !strings.Contains(shown, fmt.Sprintf("%q", answer)) {
+					t.Errorf("status %s, want the answer %q\n%s", out.Status, answer, shown)
+				}
+				got := slices.DeleteFunc(f.ends(run), func(s string) bool {
+					return !strings.HasSuffix(s, "ok") && !strings.HasSuffix(s, "interrupted") || strings.HasPrefix(s, "told")
+				})
+				if !slices.Equal(got, ends) || f.alive() {
+					t.Errorf("got %q, want %q\n%s", got, ends, shown)
+				}
+			})
+		}
+	}
+}
+
+// If the server ends a workflow without asking it, what worked for it ends too, and the end of each
+// agent is recorded.
+func TestATerminatedAgentLeavesNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		mid  string // the rules of mid after the first
+		kill string
+		ends []string
+	}{
+		"a caller":                       {waitForSlow, "mid", []string{"mid interrupted", "root ok", "slow interrupted"}},
+		"one that has outlived a caller": {`{"answer":{"text":"mid"}}`, "slow", []string{"mid ok", "root ok", "slow interrupted"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := detaching(false, `{"when":{"turn":2},"answer":{"calls":[{"tool":"agent_wait","args":{"seconds":5}}]}},{"answer":{"text":"early"}}`)
+			files["tools/mid.script.json"] = `{"rules":[{"when":{"turn":1},"answer":{"calls":[{"tool":"expert_slow","args":{"prompt":"s"}}]}},` + tc.mid + `]}`
+			f := newFleet(t, files)
+			f.worker()
+			run := f.submit("go")
+			f.wait(run.GetID(), "the wait", func(e agent.Event) bool { return callStarted(e) && e.Tool == "agent_wait" })
+			f.pid()
+			of := f.wait(run.GetID(), "its session", func(e agent.Event) bool { return e.Kind == agent.EventSession && e.Agent == tc.kill })
+			if err := f.client.TerminateWorkflow(t.Context(), of.Session, "", "a test"); err != nil {
+				t.Fatal(err)
+			}
+			f.result(run)
+			f.wait(run.GetID(), "the end of slow", func(e agent.Event) bool { return e.Kind == agent.EventEnd && e.Agent == "slow" })
+			got := slices.DeleteFunc(f.ends(run), func(s string) bool { return strings.HasPrefix(s, "told") || strings.HasPrefix(s, "result") })
+			slices.Sort(got)
+			if !slices.Equal(got, tc.ends) || f.alive() {
+				t.Errorf("got %q, want %q\n%s", got, tc.ends, f.shown(run.GetID()))
+			}
+		})
+	}
+}

@@ -108,6 +108,12 @@ func (a *attempt) ended(next *flow.Next) error {
 		return &permanentError{fmt.Errorf("session %s has not begun", a.task.Session)}
 	}
 	next.Ended, next.Inputs = string(end.Status), a.inputs
+	for _, l := range end.Left {
+		next.Left = append(next.Left, l.Key)
+	}
+	if a.task.End != "" {
+		next.Running = a.running()
+	}
 	if n := a.task.Inputs - a.inputs; n > 0 {
 		a.journal.observe(agent.Event{Kind: agent.EventWarning, Time: time.Now(), Session: a.task.Session, Agent: a.agent.Slug,
 			Text: fmt.Sprintf("messages to agent %s %s", a.agent.Slug, runner.TooLate)})
@@ -117,6 +123,20 @@ func (a *attempt) ended(next *flow.Next) error {
 	}
 	a.leave()
 	return nil
+}
+
+// running returns the sessions of the sub-agents that work.
+func (a *attempt) running() (sessions []string) {
+	events := a.record.Events()
+	for i := range events {
+		switch e := &events[i]; {
+		case e.Kind == agent.EventSession && agent.CallSession(e.Parent) == a.task.Session:
+			sessions = append(sessions, e.Session)
+		case e.Kind == agent.EventEnd:
+			sessions = slices.DeleteFunc(sessions, func(s string) bool { return s == e.Session })
+		}
+	}
+	return sessions
 }
 
 // meanwhile is Runner.Meanwhile: the messages of a person that are not in the session.
@@ -247,7 +267,7 @@ func (a *attempt) delegate(ctx context.Context, d runner.Delegation) error {
 		return err
 	}
 	blob, err := store.PutBlob(ctx, a.w.store, a.task.Record, data)
-	a.child = &flow.Child{Session: d.Session, Agent: d.Agent, Start: blob, Background: d.Background}
+	a.child = &flow.Child{Session: d.Session, Agent: d.Agent, Start: blob, Background: d.Background, Detach: d.Detach}
 	return err
 }
 
