@@ -76,12 +76,13 @@ func (r *Runner) Leave(ctx context.Context, key string) error { return r.stepCal
 func (r *Runner) Aside(ctx context.Context, key string) error {
 	root := r.root()
 	t, b := root.tree, &root.background
-	t.stepped, t.delegate, t.aside = true, nil, &aside{key: key} // the agents below it work here
+	p := t.pending[key]
+	t.stepped, t.delegate, t.aside = true, nil, &aside{key, p.Session != nil} // the agents below it work here
 	ctx, cancel := root.timed(ctx)
 	defer cancel()
 	defer b.end(t)
 	s := root.session
-	if p := t.pending[key]; p.Session != nil && p.Session.Ended != "" {
+	if p.Session != nil && p.Session.Ended != "" {
 		return nil
 	}
 	if i := slices.IndexFunc(s.Left, func(l agent.LeftCall) bool { return l.Key == key }); i >= 0 {

@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -42,19 +43,25 @@ func (otherAgent) Unwrap() any { return nil }
 // once its session has begun, and is told of its end once, wherever the Runner dies. A failure before
 // the session is the result.
 func TestARunnerRunsAnAgentAside(t *testing.T) {
-	for name, tc := range map[string]struct {
-		die   int    // after this event of the record
+	type asideTest struct {
+		die   int    // before this event of the record
 		left  bool   // its caller has the handle
 		fails error  // the agent, before its session
 		told  string // the answer
-	}{
-		"it is quick":                      {0, false, nil, "told: slow's answer\n"},
-		"its caller continues":             {0, true, nil, "told: [agent slow-1-1 has ended]\nslow's answer"},
-		"it dies before its session":       {6, false, nil, "told: slow's answer\n"},
-		"it dies in its session":           {10, false, nil, "told: slow's answer\n"},
-		"it dies while its caller goes on": {10, true, nil, "told: [agent slow-1-1 has ended]\nslow's answer"},
-		"it fails at once":                 {0, false, errors.New("not there"), "told: error: not there\n"},
-	} {
+	}
+	const waited, left = "told: slow's answer\n", "told: [agent slow-1-1 has ended]\nslow's answer"
+	tests := map[string]asideTest{
+		"it is quick":          {0, false, nil, waited},
+		"its caller continues": {0, true, nil, left},
+		"it fails at once":     {0, false, errors.New("not there"), "told: error: not there\n"},
+	}
+	for at := 4; at <= 12; at++ { // from its start to the end of its session
+		tests[fmt.Sprint("it dies before event ", at)] = asideTest{at, false, nil, waited}
+		if at > 5 {
+			tests[fmt.Sprint("it dies before event ", at, " while its caller continues")] = asideTest{at, true, nil, left}
+		}
+	}
+	for name, tc := range tests {
 		var done []string
 		main := leaving(0, &done, func(last string) *agent.Response { return text("told: " + last) })
 		list := main.Toolsets[0].(agent.ToolList)
@@ -117,6 +124,9 @@ func TestARunnerRunsAnAgentAside(t *testing.T) {
 		}
 		must(r.Aside(t.Context(), key))
 		must(of(id).Aside(t.Context(), key)) // it has ended
+		if open := len(of(id).Session().OpenCalls()) > 0; open != (!tc.left && tc.fails == nil) {
+			t.Errorf("%s: the call is open: %v", name, open)
+		}
 		if len(of(id).Session().Next().Calls) > 0 {
 			must(of(id).StepCall(t.Context(), key))
 		}
