@@ -65,6 +65,9 @@ func TestNothingHidesFromItsControlGroup(t *testing.T) {
 			r.awaitPids(2)
 			cmd.Process.Kill()
 			cmd.Wait()
+			if ended, left := EndMarked(c.Mark + "2"); ended+left != 0 {
+				t.Errorf("EndMarked ended %d processes of another mark and could not end %d", ended, left)
+			}
 			// How many it ended is not certain: the guardian of any other program ends the
 			// groups of dead programs too.
 			if _, left := EndLeft(c.Mark); left != 0 {

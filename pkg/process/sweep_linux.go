@@ -197,18 +197,20 @@ func reapOrphan(pid int) (syscall.WaitStatus, bool) {
 	return status, err == nil && got == pid
 }
 
-// EndLeft ends what an earlier process of this program left running: the
-// processes that carry the mark, as their environment or as their limit, and all
-// their descendants. They are stopped first, so that none has a child that is not
-// seen. What such processes left in the control groups of their calls ends too, whatever it
-// has changed about itself. It returns how many it ended and how many it could not.
+// EndLeft ends what an earlier process of this program left running: see EndMarked. What
+// processes that have died left in the control groups of their calls ends too, whatever its mark
+// is. It returns how many processes it ended and how many it could not.
 func EndLeft(mark string) (ended, alive int) {
-	ended, alive = endCode(markCode(mark))
+	ended, alive = EndMarked(mark)
 	more, stuck := endDeadCgroups()
 	return ended + more, alive + stuck
 }
 
-// endCode is EndLeft for a mark's code. It needs pidfd_open(2), so Linux 5.3.
+// EndMarked ends the processes that carry the mark, as their environment or as their limit, and
+// all their descendants. They are stopped first, so that none has a child that is not seen.
+func EndMarked(mark string) (ended, alive int) { return endCode(markCode(mark)) }
+
+// endCode is EndMarked for a mark's code. It needs pidfd_open(2), so Linux 5.3.
 func endCode(c code) (ended, alive int) {
 	if c == 0 || checkProc() != nil {
 		return 0, 0
@@ -216,7 +218,7 @@ func endCode(c code) (ended, alive int) {
 	return endFamily(func(pid int, _ stat) bool { return hasCode(pid, c) })
 }
 
-// endFamily is EndLeft for the processes that are chosen.
+// endFamily is EndMarked for the processes that are chosen.
 func endFamily(chosen func(pid int, st stat) bool) (ended, alive int) {
 	stopped := map[int]int{} // descriptors by pid
 	for fresh := true; fresh; {

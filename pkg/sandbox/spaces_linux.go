@@ -422,7 +422,7 @@ func (s *spaces) left(mark string) int {
 		}
 		time.Sleep(time.Millisecond / 2)
 	}
-	ended, _ := process.EndLeft(mark)
+	ended, _ := process.EndMarked(mark)
 	return ended
 }
 
