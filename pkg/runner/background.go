@@ -97,13 +97,14 @@ func (r *run) AwaitNotice(ctx context.Context) {
 
 // notice takes the next message of what runs in the background, if the model is about to be asked.
 // The message of an agent is also taken before the end, which it puts off. If agents is false, the
-// messages of agents are left.
-func (b *background) notice(step agent.Step, agents bool) (agent.Directive, bool) {
+// messages of agents are left, and if kept is true, those of agents that outlive the run: they are for
+// its caller.
+func (b *background) notice(step agent.Step, agents, kept bool) (agent.Directive, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.IndexFunc(b.notices, func(d agent.Directive) bool {
 		if d.Key != "" {
-			return agents
+			return agents && !(kept && slices.ContainsFunc(b.agents, func(a *leftAgent) bool { return a.Key == d.Key && a.detach }))
 		}
 		return step.Kind == agent.StepModel
 	})
@@ -140,13 +141,13 @@ func (b *background) told(ctx context.Context, key string) {
 	b.notices = slices.DeleteFunc(b.notices, func(d agent.Directive) bool { return d.Key == key })
 }
 
-// settled waits until the agent of a call has ended, which the end of ctx stops.
-func (b *background) settled(ctx context.Context, key string) {
+// settled waits until the agent of a call has ended, which the end of ctx stops, and returns its error.
+func (b *background) settled(ctx context.Context, key string) error {
 	b.mu.Lock()
 	i := slices.IndexFunc(b.agents, func(a *leftAgent) bool { return a.Key == key })
 	if i < 0 {
 		b.mu.Unlock()
-		return
+		return nil
 	}
 	a := b.agents[i]
 	b.mu.Unlock()
@@ -156,6 +157,7 @@ func (b *background) settled(ctx context.Context, key string) {
 		a.stop(context.Cause(ctx))
 		<-a.done
 	}
+	return a.err
 }
 
 var errCallerEnded = &agent.EndError{Status: agent.StatusInterrupted, Text: "its caller has ended"}

@@ -51,7 +51,7 @@ func TestNoticesWaitForTheModel(t *testing.T) {
 		next := func(kind agent.StepKind, want string) {
 			t.Helper()
 			text := ""
-			d, ok := b.notice(agent.Step{Kind: kind}, true)
+			d, ok := b.notice(agent.Step{Kind: kind}, true, false)
 			if ok {
 				text = d.Message.Text()
 			}

@@ -70,7 +70,7 @@ func (r *run) call(ctx context.Context, c agent.PendingCall) error {
 	k := r.invocation(c, tool.Spec())
 	inv := &k.inv
 	if r.isAside(tool, &inv.Spec) {
-		return r.tree.delegate(ctx, Delegation{Key: c.Key, Agent: inv.Spec.Name, Background: true})
+		return r.tree.delegate(ctx, Delegation{Key: c.Key, Background: true})
 	}
 	if inv.Spec.Channel > 0 {
 		ctx, k.stop = context.WithCancelCause(ctx)

@@ -17,7 +17,7 @@ type Delegation struct {
 	// Key is that of the call, and Session the sub-agent's session, which has it as Parent. Without
 	// a Session, the agent may work in the background, nothing of the call has happened yet, and
 	// Runner.Aside does all of it: the agent is another program or process, or has a workspace. All
-	// that is set then is Key, Agent and Background.
+	// that is set then is Key and Background.
 	Key     string
 	Session string
 	// Agent and Source are those of the sub-agent.
@@ -34,19 +34,20 @@ type Delegation struct {
 	Detach     bool
 }
 
-// Elsewhere gives access to the agents in the background that other Runners run, by their sessions.
+// Elsewhere gives access to the agents in the background that other Runners run, by their sessions,
+// and in Await by the Keys of their calls.
 type Elsewhere interface {
 	// Send sends a message. If it is called again with the same key, that of the call that sends the
 	// message, the agent gets the message only once.
 	Send(ctx context.Context, session, key string, m agent.Message) error
 	// Stop asks an agent to end, and does not wait for that.
 	Stop(ctx context.Context, session, reason string) error
-	// Await reports whether StepCall will be called again once one of the agents, by the Keys of
-	// their calls, has ended or the time most is over. The call stays open until then.
+	// Await reports whether StepCall will be called again once one of the agents has ended or the
+	// time most is over. The call stays open until then.
 	Await(keys []string, most time.Duration) (later bool)
 }
 
-// ErrOpen is returned by a Step that would end the run while agents still work in the background
+// ErrOpen is returned by a Step that would end the run while agents that end with it still work
 // elsewhere. Step has then done nothing. The caller stops these agents first, and continues with
 // NoNotices, so that the model is not told about their ends.
 var ErrOpen = errors.New("agents of this run still work in the background")
@@ -66,42 +67,93 @@ func (r *Runner) StepCall(ctx context.Context, key string) error { return r.step
 
 // Leave lets the caller of an agent that is delegated with Delegation.Background continue: the
 // result of the call is a handle. The first Step after the agent has ended tells the model so. If
-// the agent has ended already, Leave does the same as StepCall. If its session has not begun,
-// which is only possible with Aside, Leave calls Delegate again.
+// the agent has ended already, Leave does the same as StepCall. If it does not have its
+// prompt yet, which is only possible with Aside, Leave calls Delegate again.
 func (r *Runner) Leave(ctx context.Context, key string) error { return r.stepCall(ctx, key, true) }
 
 // Aside runs the call of an agent that Delegate got without a Session, here and until the agent has
 // ended; meanwhile Leave can let its caller continue. A call that began before is treated as in
-// Resume. The result is not recorded, which StepCall does afterwards, unless no session began.
+// Resume. With a ctx that has ended, nothing runs. When Aside returns, the end of the agent's session
+// is recorded, and StepCall, or the next Step if the caller has the handle, delivers what came of it;
+// if no session began, the result is recorded.
 func (r *Runner) Aside(ctx context.Context, key string) error {
 	root := r.root()
-	t, b := root.tree, &root.background
+	t, s := root.tree, root.session
 	p := t.pending[key]
-	t.stepped, t.delegate, t.aside = true, nil, &aside{key, p.Session != nil} // the agents below it work here
-	ctx, cancel := root.timed(ctx)
-	defer cancel()
-	defer b.end(t)
-	s := root.session
+	t.stepped, t.delegate, t.aside = true, nil, &aside{key: key, began: p.began()} // the agents below it work here
 	if p.Session != nil && p.Session.Ended != "" {
 		return nil
 	}
-	if i := slices.IndexFunc(s.Left, func(l agent.LeftCall) bool { return l.Key == key }); i >= 0 {
-		if err := root.refreshTools(ctx); err != nil {
+	calls := slices.DeleteFunc(s.Next().Calls, func(c agent.PendingCall) bool { return c.Key != key })
+	if ctx.Err() != nil {
+		why := agent.ContextError(ctx)
+		for _, c := range calls {
+			if p.began() {
+				break
+			}
+			if c.Started {
+				why = agent.ErrUnknownOutcome // it may have run
+			}
+			return root.emit(ctx, s.CallEnded(c, agent.Result{}, agent.NotRun(why)))
+		}
+		return root.endUnfinished(ctx, key, why)
+	}
+	ctx, cancel := root.timed(ctx)
+	defer cancel()
+	defer root.background.end(t)
+	if err := root.refreshTools(ctx); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(s.Left, func(l agent.LeftCall) bool { return l.Key == key })
+	switch {
+	case i >= 0:
+		root.takeUp(ctx, s.Left[i], &root.background)
+		t.aside.err = root.background.settled(ctx, key)
+	case len(calls) > 0:
+		if err := root.callAll(ctx, agent.Step{Kind: agent.StepCalls, Calls: calls}); err != nil {
 			return err
 		}
-		root.takeUp(ctx, s.Left[i], b)
-		b.settled(ctx, key)
+	}
+	if t.broken != nil {
 		return t.broken
 	}
-	step := s.Next()
-	step.Calls = slices.DeleteFunc(step.Calls, func(c agent.PendingCall) bool { return c.Key != key })
-	return cmp.Or(root.callAll(ctx, step), t.broken)
+	return root.endUnfinished(ctx, key, cmp.Or(t.aside.err, agent.ErrUnknownOutcome))
 }
 
 // aside is the call of Runner.Aside.
 type aside struct {
 	key   string
-	began bool // its agent has a session; guarded by tree.mu
+	began bool  // its agent has its prompt; guarded by tree.mu
+	err   error // of the call
+}
+
+// endUnfinished records the ends of the session that answers a call, and of those below it, unless
+// they were continued: then they have ended by themselves.
+func (r *node) endUnfinished(ctx context.Context, key string, why error) error {
+	p := r.tree.takePending(key)
+	if !p.began() || p.Session.Ended != "" {
+		return nil
+	}
+	c := &run{node: r.below(&agent.Agent{Slug: p.Session.Agent}, key)}
+	c.session, c.total, c.depth, c.start = p.Session, p.Total.Clone(), p.Session.Depth, r.tree.now()
+	for _, l := range p.Session.Left {
+		if err := c.endUnfinished(ctx, l.Key, why); err != nil {
+			return err
+		}
+	}
+	for _, open := range p.Session.OpenCalls() {
+		if err := cmp.Or(c.endUnfinished(ctx, open.Key, why), c.emit(ctx, p.Session.CallEnded(open, agent.Result{}, why))); err != nil {
+			return err
+		}
+	}
+	if u := p.Session.Unanswered(); u != (agent.Usage{}) { // its process ended while it waited for the model
+		e := p.Session.Failed(agent.Step{}, why)
+		e.Usage = &u
+		if err := c.emit(ctx, e); err != nil {
+			return err
+		}
+	}
+	return c.emit(ctx, p.Session.End(agent.StatusOf(why), why).Events...)
 }
 
 // isAside reports whether Aside is to run a call, whose agent cannot be delegated.
@@ -119,6 +171,11 @@ func delegable(tool agent.Tool, spec *agent.ToolSpec) bool {
 	return sub && !here && spec.Agent != ""
 }
 
+// began reports whether an agent has its prompt.
+func (p *PendingSession) began() bool {
+	return p.Session != nil && (p.Session.Running || p.Session.Ended != "")
+}
+
 // unrecorded is the tool of the call of Aside: once its agent has a session, what came of it is
 // recorded later.
 func (r *run) unrecorded(tool agent.Tool, k *call) agent.Tool {
@@ -126,7 +183,7 @@ func (r *run) unrecorded(tool agent.Tool, k *call) agent.Tool {
 		result, err := next.Call(ctx, inv)
 		r.tree.mu.Lock()
 		defer r.tree.mu.Unlock()
-		k.delegated = r.tree.aside.began
+		k.delegated, r.tree.aside.err = r.tree.aside.began, err
 		return result, err
 	})
 }
@@ -164,10 +221,10 @@ func (r *run) leaveElsewhere(ctx context.Context, step agent.Step) error {
 	}
 	key := list[0].Key
 	r.tree.mu.Lock()
-	begun := r.tree.pending[key].Session != nil
+	p := r.tree.pending[key]
 	r.tree.mu.Unlock()
-	if !begun {
-		return r.tree.delegate(ctx, Delegation{Key: key, Agent: list[0].Name, Background: true})
+	if !p.began() {
+		return r.tree.delegate(ctx, Delegation{Key: key, Background: true})
 	}
 	k := r.invocation(list[0], agent.ToolSpec{Name: list[0].Name})
 	return r.emit(ctx, r.session.CallEnded(list[0], handleResult(handleOf(&k.inv)), nil))

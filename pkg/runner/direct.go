@@ -157,7 +157,8 @@ func (r *run) directed(ctx context.Context, step agent.Step) (agent.Directive, b
 	if ends {
 		r.background.hooked(ctx)
 	}
-	for d, ok := r.background.notice(step, r.tree.leaves == nil); ok; d, ok = r.background.notice(step, r.tree.leaves == nil) {
+	kept := r.tree.noNotices && r.canDetach()
+	for d, ok := r.background.notice(step, r.tree.leaves == nil, kept); ok; d, ok = r.background.notice(step, r.tree.leaves == nil, kept) {
 		if !r.tree.noNotices {
 			return d, true
 		}

@@ -129,9 +129,6 @@ func (r *run) hookLeft(ctx context.Context, inv *agent.Invocation, c *call, resu
 // begun notes the session that answers a call, for messages to an agent in the background. t.mu
 // is held.
 func (t *tree) begun(key, session string) {
-	if t.aside != nil && t.aside.key == key {
-		t.aside.began = true
-	}
 	if a := t.leaving[key]; a != nil && a.session == "" {
 		if a.session = session; a.held == nil {
 			close(a.began)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/runner"
+	"github.com/agents-exe/agents/pkg/source/toolbox/background"
 )
 
 // An elsewhere records what is sent to agents that other Runners run.
@@ -47,28 +48,42 @@ func TestARunnerRunsAnAgentAside(t *testing.T) {
 		die   int    // before this event of the record
 		left  bool   // its caller has the handle
 		fails error  // the agent, before its session
-		told  string // the answer
+		told  string // the answer, or a part of it
+		then  string // what becomes of it after it has died: "denied", "gone" or "cancelled"
 	}
 	const waited, left = "told: slow's answer\n", "told: [agent slow-1-1 has ended]\nslow's answer"
 	tests := map[string]asideTest{
-		"it is quick":          {0, false, nil, waited},
-		"its caller continues": {0, true, nil, left},
-		"it fails at once":     {0, false, errors.New("not there"), "told: error: not there\n"},
+		"it is quick":          {0, false, nil, waited, ""},
+		"its caller continues": {0, true, nil, left, ""},
+		"it fails at once":     {0, false, errors.New("not there"), "told: error: not there\n", ""},
 	}
 	for at := 4; at <= 12; at++ { // from its start to the end of its session
-		tests[fmt.Sprint("it dies before event ", at)] = asideTest{at, false, nil, waited}
-		if at > 5 {
-			tests[fmt.Sprint("it dies before event ", at, " while its caller continues")] = asideTest{at, true, nil, left}
+		tests[fmt.Sprint("it dies before event ", at)] = asideTest{at, false, nil, waited, ""}
+		if at > 6 { // it has its prompt
+			for then, reason := range map[string]string{"denied": "no more", "gone": "no such program", "cancelled": "enough"} {
+				for _, left := range []bool{false, true} {
+					text := reason
+					if then == "denied" && !left { // as for every call that began
+						text = "whether it took effect is not known"
+					}
+					tests[fmt.Sprintf("it dies before event %d and is %s, left %v", at, then, left)] = asideTest{at, left, nil, text, then}
+				}
+			}
+			tests[fmt.Sprint("it dies before event ", at, " while its caller continues")] = asideTest{at, true, nil, left, ""}
 		}
 	}
 	for name, tc := range tests {
 		var done []string
+		dead := false
 		main := leaving(0, &done, func(last string) *agent.Response { return text("told: " + last) })
 		list := main.Toolsets[0].(agent.ToolList)
 		slow := list[0]
 		list[0] = otherAgent{agent.Wrap(slow, func(ctx context.Context, inv *agent.Invocation, next agent.Tool) (agent.Result, error) {
-			if tc.fails != nil {
+			switch {
+			case tc.fails != nil:
 				return agent.Result{}, tc.fails
+			case tc.then == "gone" && dead:
+				return agent.Result{}, errors.New("no such program")
 			}
 			return next.Call(ctx, inv)
 		})}
@@ -108,7 +123,7 @@ func TestARunnerRunsAnAgentAside(t *testing.T) {
 			if err := r.Aside(t.Context(), key); !errors.Is(err, agent.ErrJournal) {
 				t.Errorf("%s: it died with %v", name, err)
 			}
-			f.record.events = d.events
+			f.record.events, dead = d.events, true
 			r = of(id)
 		}
 		switch {
@@ -122,9 +137,22 @@ func TestARunnerRunsAnAgentAside(t *testing.T) {
 				}
 			}
 		}
-		must(r.Aside(t.Context(), key))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		switch tc.then {
+		case "denied":
+			r.Policy = func(_ context.Context, inv *agent.Invocation) agent.Verdict {
+				if inv.Spec.IsAgent() {
+					return agent.Verdict{Decision: agent.Deny, Reason: "no more"}
+				}
+				return agent.Verdict{Decision: agent.Allow}
+			}
+		case "cancelled":
+			cancel(&agent.EndError{Status: agent.StatusInterrupted, Text: "enough"})
+		}
+		must(r.Aside(ctx, key))
+		cancel(nil)
 		must(of(id).Aside(t.Context(), key)) // it has ended
-		if open := len(of(id).Session().OpenCalls()) > 0; open != (!tc.left && tc.fails == nil) {
+		if open := len(of(id).Session().OpenCalls()) > 0; open != (!tc.left && tc.fails == nil && tc.then != "denied") {
 			t.Errorf("%s: the call is open: %v", name, open)
 		}
 		if len(of(id).Session().Next().Calls) > 0 {
@@ -132,9 +160,85 @@ func TestARunnerRunsAnAgentAside(t *testing.T) {
 		}
 		f.run(id)
 		last := f.record.events[len(f.record.events)-1]
-		if last.Kind != agent.EventEnd || last.Depth != 0 || last.Text != tc.told || len(told(f.record.events)) > 1 {
-			t.Errorf("%s: the last event is %s %q, the model was told %q", name, last.Kind, last.Text, told(f.record.events))
+		ends := 0
+		for _, e := range f.record.events {
+			if e.Kind == agent.EventEnd && e.Depth == 1 {
+				ends++
+			}
 		}
+		if ok := last.Text == tc.told || tc.then != "" && strings.Contains(last.Text, tc.told); last.Kind != agent.EventEnd || last.Depth != 0 || !ok || len(told(f.record.events)) > 1 || ends != 1 && tc.fails == nil {
+			t.Errorf("%s: the last event is %s %q, the model was told %q, the agent ended %d times", name, last.Kind, last.Text, told(f.record.events), ends)
+		}
+	}
+}
+
+// An agent that ends while its caller stops others, about whose ends nobody is told, is told to the
+// caller's caller.
+func TestWhatEndsLateIsHandedOver(t *testing.T) {
+	var done []string
+	mid := leaving(0, &done, func(last string) *agent.Response { return text("mid: " + last) })
+	mid.Slug = "mid"
+	list := mid.Toolsets[0].(agent.ToolList)
+	slow := list[0].(*backgroundAgent)
+	list[0] = detached{slow}
+	main := &agent.Agent{Slug: "main", Provider: thinker(func(last string) (*agent.Response, time.Duration) {
+		if last == "go" {
+			return calls(call("m", "expert_mid", `{"prompt":"go"}`)), 0
+		}
+		return text("told: " + last), 0
+	}), Toolsets: []agent.Toolset{append(agent.ToolList{&agent.Subagent{Name: "expert_mid", Agent: mid}}, background.Tools()...)}}
+	f := &fleet{t: t, agents: map[string]*agent.Agent{"": main, "main": main, "mid": mid, "slow": slow.Agent}, ids: ids(), leases: map[string]agent.Lease{}}
+	var delegated []runner.Delegation
+	of := func(session string) *runner.Runner {
+		r := f.runner(session)
+		r.Elsewhere = &elsewhere{}
+		r.Delegate = func(_ context.Context, d runner.Delegation) error {
+			delegated = append(delegated, d)
+			f.leases[d.Session] = d.Lease
+			return nil
+		}
+		return r
+	}
+	step := func(r *runner.Runner) {
+		t.Helper()
+		if _, err := r.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	call := func(session string) (key string) {
+		t.Helper()
+		step(of(session))
+		key = of(session).Session().Next().Calls[0].Key
+		if err := of(session).StepCall(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	root := of("")
+	if err := root.Prompt(t.Context(), agent.UserText("go")); err != nil {
+		t.Fatal(err)
+	}
+	id := root.Session().ID
+	call(id)
+	key := call(delegated[0].Session)
+	if d := delegated[1]; !d.Background || !d.Detach {
+		t.Fatalf("delegated %+v", d)
+	}
+	if err := of(delegated[0].Session).Leave(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	step(of(delegated[0].Session)) // it answers
+	f.run(delegated[1].Session)
+	late := of(delegated[0].Session)
+	late.NoNotices = true
+	step(late)
+	if s := of(delegated[0].Session).Session(); len(s.Left) != 1 || s.Left[0].Key != key {
+		t.Errorf("mid has left %+v", s.Left)
+	}
+	f.run(id)
+	last := f.record.events[len(f.record.events)-1]
+	if last.Text != "told: [agent slow-1-1.1-1 has ended]\nslow's answer" {
+		t.Errorf("the last event is %s %q", last.Kind, last.Text)
 	}
 }
 

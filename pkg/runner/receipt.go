@@ -185,6 +185,9 @@ func (t *tree) noteFacts(n *node, e *agent.Event) {
 	for c := range n.above() {
 		c.facts.Note(e)
 	}
+	if t.aside != nil && e.Kind == agent.EventMessage && e.Parent == t.aside.key {
+		t.aside.began = true
+	}
 	switch {
 	case e.Judging():
 	case e.Kind == agent.EventCallEnded:
