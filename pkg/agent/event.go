@@ -122,7 +122,7 @@ type Event struct {
 	Tool    string   `json:"tool,omitempty"`
 	Args    string   `json:"args,omitempty"`
 	Key     string   `json:"key,omitempty"`
-	N       int      `json:"n,omitempty"` // position of the call in its answer, from 1; see also Directive.N
+	N       int      `json:"n,omitempty"` // position of the call in its answer, from 1; of a message or prompt hook, see Directive.N
 	// Argv is what a call executes, program first. Digest is "sha256:" and the
 	// hash of the executable, and for EventSetup that of System and Specs.
 	Argv       []string    `json:"argv,omitempty"`

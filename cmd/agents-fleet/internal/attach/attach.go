@@ -212,6 +212,10 @@ func (r *Run) Send(ctx context.Context, session, id string, m agent.Message) err
 	to, u := cmp.Or(session, r.ID), flow.InputMessage{Blob: blob}
 	for {
 		err := r.update(ctx, client.UpdateWorkflowOptions{WorkflowID: to, UpdateID: id, UpdateName: flow.UpdateInput, Args: []any{u}})
+		if own, _ := errors.AsType[*temporal.ApplicationError](err); own != nil && own.Type() == flow.OwnWorkflow {
+			to, u.Session = session, "" // it has begun meanwhile
+			continue
+		}
 		if !errors.Is(err, ErrEnded) {
 			return err
 		}
@@ -219,7 +223,7 @@ func (r *Run) Send(ctx context.Context, session, id string, m agent.Message) err
 		if !works || up == "" {
 			return err
 		}
-		to, u.Session = up, session // an agent without a workflow of its own
+		to, u.Session = up, session // an agent without a workflow of its own, perhaps not yet
 	}
 }
 
@@ -262,14 +266,18 @@ func (r *Run) Stop(ctx context.Context, session, reason string) error {
 	if _, err := r.Store.Put(ctx, flow.StopName(r.ID, session), []byte(reason)); err != nil {
 		return err
 	}
-	err := r.cancel(ctx, session)
-	if errors.Is(err, ErrNoRun) { // it has no workflow of its own: who runs it finds the reason
-		if _, works := r.above(ctx, session); works {
+	for wait := firstWait; ; wait *= 2 {
+		err := r.cancel(ctx, session)
+		if !errors.Is(err, ErrNoRun) {
+			return err
+		}
+		if _, works := r.above(ctx, session); !works {
+			return ErrEnded
+		}
+		if wait > 8*firstWait || !pause(ctx, wait) { // it has no workflow of its own: who runs it finds the reason
 			return nil
 		}
-		return ErrEnded
 	}
-	return err
 }
 
 // cancel cancels the workflow of the run or of a sub-agent.

@@ -24,13 +24,15 @@ type run struct {
 	at     Position
 	inputs int
 	below  map[string]int // how many messages agents without a workflow got, by session
-	host   Claim
-	moving workflow.Mutex // held while the host changes
-	over   bool
-	life   workflow.Context // of sub-agents in the background, which outlive a turn
-	left   []*leftChild
-	ended  int              // how many of left have ended, also before they were dropped
-	told   map[string]Ended // by sub-agents that may outlive their callers, by session
+	// children are the sessions of agents that have one.
+	children map[string]bool
+	host     Claim
+	moving   workflow.Mutex // held while the host changes
+	over     bool
+	life     workflow.Context // of sub-agents in the background, which outlive a turn
+	left     []*leftChild
+	ended    int              // how many of left have ended, also before they were dropped
+	told     map[string]Ended // by sub-agents that may outlive their callers, by session
 }
 
 // Run is the workflow. A run that was cancelled ends with a CanceledError, after its
@@ -43,7 +45,8 @@ func Run(ctx workflow.Context, in Input) (Result, error) {
 	return out, err
 }
 
-// announce tells the callers above that of a sub-agent that it has ended: one of them may have it.
+// announce tells the callers above the direct one that this sub-agent has ended: one of them may have
+// it.
 func announce(ctx workflow.Context, in Input, out Result, err error) {
 	ctx, stop := workflow.NewDisconnectedContext(ctx)
 	defer stop()
@@ -62,7 +65,7 @@ func signalEnded(ctx workflow.Context, to string, e Ended) error {
 }
 
 func runOnce(ctx workflow.Context, in Input) (Result, error) {
-	r := &run{in: in, below: map[string]int{}, moving: workflow.NewMutex(ctx), life: ctx, told: map[string]Ended{}}
+	r := &run{in: in, below: map[string]int{}, children: map[string]bool{}, moving: workflow.NewMutex(ctx), life: ctx, told: map[string]Ended{}}
 	if from := in.Resumed; from != nil {
 		r.at, r.inputs, r.host = from.At, from.Inputs, from.Host
 	}
@@ -81,7 +84,9 @@ func runOnce(ctx workflow.Context, in Input) (Result, error) {
 	if workflow.IsContinueAsNewError(err) {
 		return Result{}, err
 	}
-	stays := func(l *leftChild) bool { return err == nil && slices.Contains(next.Left, l.key) }
+	stays := func(l *leftChild) bool {
+		return err == nil && (slices.Contains(next.Left, l.key) || slices.Contains(next.Left, l.from))
+	}
 	err = cmp.Or(err, r.settle(ctx, stays))
 	if next.Ended == "" {
 		last, endErr := r.end(ctx, err)
@@ -225,9 +230,9 @@ func (r *run) call(ctx workflow.Context, c Call) error {
 	case called.Child.Background:
 		l = r.leave(c, *called.Child)
 	default:
-		err = r.child(ctx, *called.Child)
+		err = r.child(ctx, c.Key, *called.Child)
 	}
-	for wait := leaveAfter; err == nil; wait = min(2*wait, time.Minute) {
+	for wait := leaveAfter; err == nil; wait = min(2*wait, 10*time.Second) {
 		if l != nil {
 			task.Left, err = l.left(ctx, wait)
 			task.Ended = !task.Left
@@ -262,6 +267,7 @@ const leaveAfter = 2 * time.Second
 type leftChild struct {
 	key  string // of its call
 	in   Input  // of its workflow, if it has one
+	from string // the key of the sub-agent that had it before, if that was in the background
 	stop workflow.CancelFunc
 	over bool
 	err  error
@@ -270,14 +276,13 @@ type leftChild struct {
 // leave starts a sub-agent that may work in the background.
 func (r *run) leave(call Call, c Child) *leftChild {
 	if c.Session == "" {
-		return r.watch(call.Key, Input{}, func(ctx workflow.Context) error { return r.aside(ctx, call) })
+		return r.watch(&leftChild{key: call.Key}, func(ctx workflow.Context) error { return r.aside(ctx, call) })
 	}
-	return r.watch(call.Key, r.childInput(c), func(ctx workflow.Context) error { return r.child(ctx, c) })
+	return r.watch(&leftChild{key: call.Key, in: r.childInput(c)}, func(ctx workflow.Context) error { return r.child(ctx, call.Key, c) })
 }
 
 // watch does work, after which a sub-agent has ended.
-func (r *run) watch(key string, in Input, work func(workflow.Context) error) *leftChild {
-	l := &leftChild{key: key, in: in}
+func (r *run) watch(l *leftChild, work func(workflow.Context) error) *leftChild {
 	var life workflow.Context
 	life, l.stop = workflow.WithCancel(r.life)
 	r.left = append(r.left, l)
@@ -289,39 +294,47 @@ func (r *run) watch(key string, in Input, work func(workflow.Context) error) *le
 	return l
 }
 
-// takeOver watches sub-agents that have outlived their callers.
-func (r *run) takeOver(list []Handed) {
+// takeOver watches sub-agents that have outlived the one of the call from.
+func (r *run) takeOver(from string, list []Handed) {
 	for _, h := range list {
-		r.watch(h.Key, h.Input, func(ctx workflow.Context) error { return r.handed(ctx, h.Input) })
+		r.watch(&leftChild{key: h.Key, in: h.Input, from: from}, func(ctx workflow.Context) error { return r.handed(ctx, h) })
 	}
 }
 
-// stopTime is how long a sub-agent that is stopped may take before it is stopped again.
-const stopTime = 30 * time.Second
+// stopTime is how long a sub-agent that is stopped may take before it is stopped again, and lostTime
+// how long one may work before its workflow is looked for.
+const (
+	stopTime = 30 * time.Second
+	lostTime = 5 * time.Minute
+)
 
 // handed waits until a sub-agent that has outlived its caller has ended.
-func (r *run) handed(ctx workflow.Context, in Input) error {
+func (r *run) handed(ctx workflow.Context, h Handed) error {
+	in := h.Input
 	over := func() bool { _, ok := r.told[in.Session]; return ok }
-	err := workflow.Await(ctx, over)
-	ctx, stop := workflow.NewDisconnectedContext(ctx)
+	life, stop := workflow.NewDisconnectedContext(ctx)
 	defer stop()
 	reason := ""
-	for err != nil && !over() {
-		if gone := signalEnded(ctx, in.Session, Ended{}); gone != nil { // the server cancels what has ended, too, without an error
-			reason = gone.Error()
-			break
+	for reason == "" && !over() {
+		limit, stopped := lostTime, ctx.Err() != nil
+		if stopped {
+			_ = workflow.RequestCancelExternalWorkflow(life, in.Session, "").Get(life, nil) // no error if it has ended
+			limit = stopTime
 		}
-		_ = workflow.RequestCancelExternalWorkflow(ctx, in.Session, "").Get(ctx, nil)
-		if _, err := workflow.AwaitWithTimeout(ctx, stopTime, over); err != nil {
+		if _, err := workflow.AwaitWithTimeout(life, limit, func() bool { return over() || !stopped && ctx.Err() != nil }); err != nil {
 			return err
 		}
+		if gone := signalEnded(life, in.Session, Ended{}); gone != nil {
+			reason = gone.Error() // the server has ended it, unless it has said so
+		}
 	}
+	ctx = life
 	e, told := r.told[in.Session]
 	if told {
 		reason = e.Reason
 	}
 	r.reached(e.At)
-	r.takeOver(e.Left)
+	r.takeOver(h.Key, e.Left)
 	if reason != "" {
 		return r.endSession(ctx, in, statusInterrupted, reason)
 	}
@@ -405,8 +418,8 @@ func (r *run) forget() (err error) {
 }
 
 // child runs a sub-agent until it ends. An error means that the end could not be recorded.
-func (r *run) child(ctx workflow.Context, c Child) error {
-	err := r.childWorkflow(ctx, c)
+func (r *run) child(ctx workflow.Context, key string, c Child) error {
+	err := r.childWorkflow(ctx, key, c)
 	if err == nil {
 		return nil
 	}
@@ -435,9 +448,9 @@ func endOf(err error) string {
 	return statusFailed
 }
 
-func (r *run) childWorkflow(ctx workflow.Context, c Child) error {
+func (r *run) childWorkflow(ctx workflow.Context, key string, c Child) error {
 	policy := enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL
-	if c.Detach {
+	if c.Detach && len(r.in.Path) > 0 { // the root hands nothing over
 		policy = enums.PARENT_CLOSE_POLICY_ABANDON
 	}
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
@@ -447,17 +460,18 @@ func (r *run) childWorkflow(ctx workflow.Context, c Child) error {
 	var out Result
 	err := workflow.ExecuteChildWorkflow(ctx, Workflow, r.childInput(c)).Get(ctx, &out)
 	r.reached(out.At)
-	r.takeOver(out.Left)
+	r.takeOver(key, out.Left)
 	return err
 }
 
 func (r *run) childInput(c Child) Input {
 	in := r.in
 	in.Session, in.Start, in.Root = c.Session, c.Start, cmp.Or(in.Root, in.Start)
+	r.children[c.Session] = true
 	in.Path = append(slices.Clip(r.in.Path), c.Agent)
-	in.Callers, in.Detached = append(slices.Clip(r.in.Callers), r.in.Session), c.Background && c.Detach
-	if r.host.Queue != "" {
-		in.Resumed = &Resumed{Host: r.host}
+	in.Callers, in.Detached = append(slices.Clip(r.in.Callers), r.in.Session), c.Background && c.Detach && len(r.in.Path) > 0
+	if n := r.below[c.Session]; r.host.Queue != "" || n > 0 {
+		in.Resumed = &Resumed{Host: r.host, Inputs: n}
 	}
 	return in
 }
@@ -577,6 +591,9 @@ func (r *run) updates(ctx workflow.Context) error {
 		}
 		return keep(ctx, Kept{InputName(r.in.Record, of, i), u.Blob})
 	}, workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, u InputMessage) error {
+		if r.children[u.Session] {
+			return temporal.NewApplicationError("the agent has a workflow of its own", OwnWorkflow)
+		}
 		return r.acceptable(u.Blob != "")
 	}})
 }

@@ -22,8 +22,10 @@ const (
 	// KeepActivity takes a Kept.
 	KeepActivity = "keep"
 
-	// Moved is the type of the error of an activity whose workspace another host has.
-	Moved = "moved"
+	// Moved is the type of the error of an activity whose workspace another host has, and
+	// OwnWorkflow that of an UpdateInput for an agent that has a workflow of its own by now.
+	Moved       = "moved"
+	OwnWorkflow = "own workflow"
 
 	// UpdateReply takes a Reply, and the workflow of the root accepts it. UpdateInput takes
 	// an InputMessage, and the workflow of the agent that shall read it accepts it, or of the
@@ -132,7 +134,8 @@ type Handed struct {
 	Input Input  `json:"input"`
 }
 
-// An Ended says that a run has ended. Reason is why its session may not have.
+// An Ended says that a run has ended. Reason is the error of its workflow; its session may then
+// have no end.
 type Ended struct {
 	Session string   `json:"session"`
 	Reason  string   `json:"reason,omitempty"`
@@ -155,8 +158,8 @@ type Task struct {
 	Key   string `json:"key,omitempty"`
 	Tool  string `json:"-"`               // of the call
 	Ended bool   `json:"ended,omitempty"` // or that the call's Wait is over
-	// Left, for CallActivity, says that the call's sub-agent continues in the background, and Aside
-	// has the activity run this sub-agent: see Child. With End, it ends at once.
+	// Left, for CallActivity, says that the call's sub-agent continues in the background. Aside has
+	// the activity run this sub-agent (see Child), or with End, record its end.
 	Left  bool `json:"left,omitempty"`
 	Aside bool `json:"aside,omitempty"`
 	// Settled, for StepActivity, says that the sub-agents in the background were stopped because

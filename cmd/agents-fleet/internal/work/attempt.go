@@ -36,7 +36,8 @@ type attempt struct {
 	turn    int                 // of the session, when the attempt began
 	inputs  int                 // how many messages of a person the session has
 	asked   bool                // an earlier attempt asked the model, and there is no answer
-	read    map[string][]string // texts of messages that the agents of the task's call have read, by session
+	passed  map[string]int      // how many messages of a person the agents of the task's call have, by session
+	read    map[string][]string // the texts of those that have no number, because they came from other processes
 	child   *flow.Child
 	waiting *flow.Wait
 }
@@ -44,7 +45,7 @@ type attempt struct {
 // attempt runs do with all that the task needs, and returns how far the record is known
 // afterwards.
 func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Context, *attempt) error) (flow.Position, error) {
-	a := &attempt{w: w, task: task, journal: &journal{}, read: map[string][]string{}}
+	a := &attempt{w: w, task: task, journal: &journal{}, passed: map[string]int{}, read: map[string][]string{}}
 	a.journal.own = a.own
 	l := &life{w.client, task.Options.Silence(), a.journal.close, func() *agent.EndError { return w.cancelled(ctx, &task) }}
 	work, end := l.live(ctx)
@@ -146,16 +147,26 @@ func (a *attempt) rebuild(events []agent.Event) (resume *runner.Resume, shared j
 			return nil, nil, err
 		}
 		switch {
-		case own && (e.Kind == agent.EventMessage || e.Kind == agent.EventHook):
-			a.inputs = max(a.inputs, e.N) // see meanwhile
+		case own:
+			a.inputs = max(a.inputs, inputOf(e)) // see meanwhile
 		case called[e.Session]:
 			a.journal.follow(e)
-			if e.Kind == agent.EventMessage && e.Input {
+			if n := inputOf(e); n > 0 {
+				a.passed[e.Session] = max(a.passed[e.Session], n)
+			} else if e.Kind == agent.EventMessage && e.Input {
 				a.read[e.Session] = append(a.read[e.Session], e.Message.Text())
 			}
 		}
 	}
 	return b.ResumeOf(a.task.Session), shared, nil
+}
+
+// inputOf returns which message of a person an event follows from: see agent.Directive.N.
+func inputOf(e *agent.Event) int {
+	if e.Key == "" && (e.Kind == agent.EventMessage || e.Kind == agent.EventHook) {
+		return e.N
+	}
+	return 0
 }
 
 // left returns the keys of the calls that agents answer in the background, except those whose end
@@ -262,8 +273,9 @@ func (a *attempt) own(e *agent.Event) bool {
 		return e.Session == a.task.Session
 	case a.task.Left: // its agent works
 		return e.Key == key
-	case a.task.Aside: // and so may its caller
-		return e.Parent == key || e.Session == a.task.Session && e.Kind == agent.EventEnd
+	case a.task.Aside: // and so may its caller, once this attempt has begun
+		return e.Parent == key || e.Session == a.task.Session && e.Kind == agent.EventEnd ||
+			e.Key == key && !(e.Kind == agent.EventCallEnded && e.Result.Handle != "" && a.journal.started[key])
 	}
 	return e.Key == key || e.Parent == key || e.Session == a.task.Session && e.Key == ""
 }

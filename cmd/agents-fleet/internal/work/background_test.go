@@ -1,6 +1,7 @@
 package work_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/attach"
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/flow"
+	"github.com/agents-exe/agents/cmd/agents/fleet/internal/work"
 	"github.com/agents-exe/agents/pkg/agent"
 	"go.temporal.io/sdk/client"
 )
@@ -182,6 +185,33 @@ func TestCancelWithAnAgentInTheBackground(t *testing.T) {
 	}
 }
 
+// A run that is cancelled ends although its agent in the background waits for a place on a worker.
+func TestCancelWithAnAgentThatHasNoPlace(t *testing.T) {
+	f := newFleet(t, leavingAt(t, "process", waitForSlow))
+	stop := f.worker()
+	var runs []client.WorkflowRun
+	for range 3 {
+		run := f.submit("go")
+		runs = append(runs, run)
+		f.wait(run.GetID(), "the wait", func(e agent.Event) bool { return callStarted(e) && e.Tool == "agent_wait" })
+	}
+	stop()
+	f.worker(func(o *work.Options) { o.Activities = 1 })
+	for _, run := range runs {
+		if err := f.client.CancelWorkflow(t.Context(), run.GetID(), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, run := range runs {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		_ = run.Get(ctx, nil) // the record has the ends
+		cancel()
+		if got, want := f.ends(run), []string{"result slow-1-1", "slow interrupted", "root interrupted"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q\n%s", got, want, f.shown(run.GetID()))
+		}
+	}
+}
+
 // A person can send messages to an agent in the background, and stop it, wherever it works. After a
 // worker has stopped, the agent reads no message twice.
 func TestAPersonSpeaksToAnAgentInTheBackground(t *testing.T) {
@@ -229,14 +259,17 @@ func TestAPersonSpeaksToAnAgentInTheBackground(t *testing.T) {
 // person that were read: none is lost, and none is read twice.
 func TestMessagesOfAPersonAreReadOnce(t *testing.T) {
 	f := newFleet(t, map[string]string{
-		"agent.json": agentFile("root", `,"toolDirectory":"tools","hooks":{"before_prompt":"hooks/guard"}`),
+		"agent.json": agentFile("root", `,"toolDirectory":"tools","hooks":{"before_prompt":"hooks/guard","after_call":"hooks/check"}`),
 		"hooks/guard": `#!/bin/sh
 [ "$1" = describe ] && { echo '{"slug":"guard","description":"d","args":[{"name":"event","description":"e","backing_type":"object","arity":"single","mode":"stdin"}]}'; exit; }
 case $(cat) in *forbidden*) echo '{"deny":"no"}' ;; *) echo '{}' ;; esac`,
+		"hooks/check": `#!/bin/sh
+[ "$1" = describe ] && { echo '{"slug":"check","description":"d","args":[{"name":"event","description":"e","backing_type":"object","arity":"single","mode":"stdin"}]}'; exit; }
+echo '{"result":"checked"}'`,
 		"root.script.json": `{"rules":[
 			{"when":{"turn":1},"answer":{"calls":[{"tool":"expert_slow","args":{"prompt":"s"}}]}},
 			{"when":{"turn":2},"answer":{"calls":[{"tool":"agent_wait","args":{}}]}},
-			{"when":{"turn":3},"answer":{"calls":[{"tool":"bash_hold","args":{"text":"1"}}]}},
+			{"when":{"turn":3},"answer":{"calls":[{"tool":"bash_hold","args":{"text":"1"}},{"tool":"bash_hold","args":{"text":"1"}}]}},
 			{"when":{"turn":4},"answer":{"calls":[{"tool":"bash_hold","args":{"text":"2"}}]}},
 			{"when":{"turn":5},"answer":{"calls":[{"tool":"bash_hold","args":{"text":"3"}}]}},
 			{"answer":{"text":"done"}}]}`,
@@ -261,7 +294,7 @@ case $(cat) in *forbidden*) echo '{"deny":"no"}' ;; *) echo '{}' ;; esac`,
 		switch {
 		case e.Kind == agent.EventMessage && e.Input && e.Key == "":
 			got = append(got, e.Message.Text())
-		case e.Kind == agent.EventHook:
+		case e.Kind == agent.EventHook && e.Key == "":
 			got = append(got, "denied: "+e.Text)
 		}
 	}
@@ -400,17 +433,23 @@ func TestAnAgentThatOutlivesItsCaller(t *testing.T) {
 // agent is recorded.
 func TestATerminatedAgentLeavesNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
+		deep bool
 		mid  string // the rules of mid after the first
 		kill string
 		ends []string
 	}{
-		"a caller":                       {waitForSlow, "mid", []string{"mid interrupted", "root ok", "slow interrupted"}},
-		"one that has outlived a caller": {`{"answer":{"text":"mid"}}`, "slow", []string{"mid ok", "root ok", "slow interrupted"}},
+		"a caller": {false, waitForSlow, "mid", []string{"mid interrupted", "root ok", "slow interrupted"}},
+		"a caller of one that has outlived another": {true, `{"when":{"turn":2},"answer":{"calls":[{"tool":"agent_wait","args":{}}]}},{"answer":{"text":"told"}}`, "mid", []string{"low ok", "mid interrupted", "root ok", "slow interrupted"}},
+		"one that has outlived a caller":            {false, `{"answer":{"text":"mid"}}`, "slow", []string{"mid ok", "root ok", "slow interrupted"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			files := detaching(false, `{"when":{"turn":2},"answer":{"calls":[{"tool":"agent_wait","args":{"seconds":5}}]}},{"answer":{"text":"early"}}`)
-			files["tools/mid.script.json"] = `{"rules":[{"when":{"turn":1},"answer":{"calls":[{"tool":"expert_slow","args":{"prompt":"s"}}]}},` + tc.mid + `]}`
+			files := detaching(tc.deep, `{"when":{"turn":2},"answer":{"calls":[{"tool":"agent_wait","args":{"seconds":5}}]}},{"answer":{"text":"early"}}`)
+			below := "slow"
+			if tc.deep {
+				below = "low"
+			}
+			files["tools/mid.script.json"] = `{"rules":[{"when":{"turn":1},"answer":{"calls":[{"tool":"expert_` + below + `","args":{"prompt":"s"}}]}},` + tc.mid + `]}`
 			f := newFleet(t, files)
 			f.worker()
 			run := f.submit("go")

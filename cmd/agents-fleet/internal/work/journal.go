@@ -29,6 +29,7 @@ type journal struct {
 
 	writing sync.Mutex // held while events are written
 	known   store.Position
+	started map[string]bool // the calls whose start was written
 }
 
 const (
@@ -113,6 +114,14 @@ func (j *journal) Sync(ctx context.Context) error {
 	}
 	if err := j.write(ctx, events); err != nil {
 		j.close(err)
+	}
+	for i := range events {
+		if e := &events[i]; e.Kind == agent.EventCallStarted {
+			if j.started == nil {
+				j.started = map[string]bool{}
+			}
+			j.started[e.Key] = true
+		}
 	}
 	return j.why()
 }

@@ -128,9 +128,10 @@ func (a *attempt) ended(next *flow.Next) error {
 // running returns the sessions of the sub-agents that work.
 func (a *attempt) running() (sessions []string) {
 	events := a.record.Events()
+	left := a.left(events)
 	for i := range events {
 		switch e := &events[i]; {
-		case e.Kind == agent.EventSession && agent.CallSession(e.Parent) == a.task.Session:
+		case e.Kind == agent.EventSession && (agent.CallSession(e.Parent) == a.task.Session || left[e.Parent]):
 			sessions = append(sessions, e.Session)
 		case e.Kind == agent.EventEnd:
 			sessions = slices.DeleteFunc(sessions, func(s string) bool { return s == e.Session })
@@ -189,7 +190,7 @@ func (w *Worker) call(ctx context.Context, task flow.Task) (called flow.Called, 
 func (a *attempt) deliver(ctx context.Context) (done func()) {
 	ctx = context.WithoutCancel(ctx)
 	polls, cancel := context.WithCancel(ctx)
-	sent := map[string]int{} // how many messages have been passed on, by session
+	sent := a.passed // messages that are passed on now, too
 	var g sync.WaitGroup
 	g.Go(func() {
 		for wait := firstLook; ; wait = min(wait*5/4, lastLook) {
@@ -215,19 +216,19 @@ func (a *attempt) deliver(ctx context.Context) (done func()) {
 		working := a.journal.agents()
 		for of, n := range sent {
 			if _, more := a.input(ctx, of, n); more && !slices.Contains(working, of) {
-				a.journal.observe(agent.Event{Kind: agent.EventWarning, Time: time.Now(), Session: a.task.Session, Agent: a.agent.Slug, Text: "a message to an agent below it " + runner.TooLate})
+				a.journal.observe(agent.Event{Kind: agent.EventWarning, Time: time.Now(), Session: a.task.Session, Agent: a.agent.Slug, Text: "a message to an agent that " + a.agent.Slug + " called " + runner.TooLate})
 			}
 		}
 	}
 }
 
-// wasRead reports whether an agent that continues has read a message in an earlier attempt.
+// wasRead reports whether an agent of another process has read a message in an earlier attempt.
 func (a *attempt) wasRead(d agent.Directive) bool {
 	if d.Message == nil {
 		return false
 	}
-	past := a.read[d.Session]
-	i := slices.IndexFunc(past, func(text string) bool { return strings.HasPrefix(text, d.Message.Text()) }) // hooks may have added something
+	past, sent := a.read[d.Session], a.runner.Secrets.String(d.Message.Text())
+	i := slices.IndexFunc(past, func(text string) bool { return sent != "" && strings.HasPrefix(text, sent) }) // hooks may have added something
 	if i < 0 {
 		return false
 	}
@@ -242,7 +243,7 @@ func (a *attempt) sentTo(ctx context.Context, session string, i int) (d agent.Di
 		return agent.Directive{Session: session, Stop: true, Reason: string(reason)}, true
 	}
 	m, ok := a.input(ctx, session, i)
-	return agent.Directive{Session: session, Message: m}, ok
+	return agent.Directive{Session: session, Message: m, N: i + 1}, ok
 }
 
 // input reads message i of a person to the agent with a session.
