@@ -21,8 +21,8 @@ type Directive struct {
 	Key string
 	// Outcome is that of this call, as in Condition.Outcome.
 	Outcome string
-	// N numbers the messages of a person that Runner.Meanwhile returns, from 1. The events that follow
-	// from the message have it.
+	// N numbers the messages of a person in the record of a run, from 1, for who drives the run from
+	// there. The events that follow from the message have it.
 	N int
 }
 

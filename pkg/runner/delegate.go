@@ -59,7 +59,7 @@ var ErrOpen = errors.New("agents of this run still work in the background")
 // error is that of the journal or of Delegate.
 //
 // With Delegate, the call of a sub-agent begins the sub-agent's session, unless the Resume has
-// it among Pending, and then calls Delegate, whose error is that of StepCall. The call stays
+// it among Pending or the Delegation has none, and then calls Delegate, whose error is that of StepCall. The call stays
 // open. Another Runner continues the session, from Rebuilder.ResumeOf with the Lease. Once
 // it has ended, a Runner whose Resume has it among Pending records the
 // result when StepCall is called again.
@@ -73,9 +73,9 @@ func (r *Runner) Leave(ctx context.Context, key string) error { return r.stepCal
 
 // Aside runs the call of an agent that Delegate got without a Session, here and until the agent has
 // ended; meanwhile Leave can let its caller continue. A call that began before is treated as in
-// Resume. With a ctx that has ended, nothing runs. When Aside returns, the end of the agent's session
-// is recorded, and StepCall, or the next Step if the caller has the handle, delivers what came of it;
-// if no session began, the result is recorded.
+// Resume. With a ctx that has ended, nothing runs. When Aside returns nil, the end of the agent's
+// session is recorded, and StepCall, or the next Step if the caller has the handle, delivers what came
+// of it; if no session began, the result is recorded.
 func (r *Runner) Aside(ctx context.Context, key string) error {
 	root := r.root()
 	t, s := root.tree, root.session
@@ -85,24 +85,22 @@ func (r *Runner) Aside(ctx context.Context, key string) error {
 		return nil
 	}
 	calls := slices.DeleteFunc(s.Next().Calls, func(c agent.PendingCall) bool { return c.Key != key })
-	if ctx.Err() != nil {
-		why := agent.ContextError(ctx)
-		for _, c := range calls {
-			if p.began() {
-				break
-			}
-			if c.Started {
-				why = agent.ErrUnknownOutcome // it may have run
-			}
-			return root.emit(ctx, s.CallEnded(c, agent.Result{}, agent.NotRun(why)))
-		}
-		return root.endUnfinished(ctx, key, why)
+	err := agent.ContextError(ctx)
+	if err == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = root.timed(ctx)
+		defer cancel()
+		defer root.background.end(t)
+		err = root.refreshTools(ctx)
 	}
-	ctx, cancel := root.timed(ctx)
-	defer cancel()
-	defer root.background.end(t)
-	if err := root.refreshTools(ctx); err != nil {
-		return err
+	if err != nil && len(calls) > 0 && !p.began() {
+		if err = agent.NotRun(err); calls[0].Started {
+			err = agent.ErrUnknownOutcome // it may have run
+		}
+		return root.emit(ctx, s.CallEnded(calls[0], agent.Result{}, err))
+	}
+	if err != nil {
+		return root.endUnfinished(ctx, key, err)
 	}
 	i := slices.IndexFunc(s.Left, func(l agent.LeftCall) bool { return l.Key == key })
 	switch {

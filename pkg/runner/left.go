@@ -282,6 +282,10 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall, b *background) {
 	a := newLeft(l, b)
 	a.left = true
 	i := agent.ToolIndex(r.tools.specs, l.Call.Name)
+	if i >= 0 {
+		spec := &r.tools.specs[i]
+		a.detach = spec.Detach && (t.delegate == nil || delegable(r.tools.byName[spec.Name], spec))
+	}
 	t.mu.Lock()
 	p := t.pending[l.Key]
 	t.mu.Unlock()
@@ -289,7 +293,8 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall, b *background) {
 	case p.Session == nil, slices.Contains(r.agent.LendTools, p.Session.Agent): // none, or a request of its program
 		a.err = fmt.Errorf("it was not continued: %w", agent.ErrUnknownOutcome)
 	case p.Session.Ended != "":
-		if a.result, a.err, _ = r.endOf(ctx, c); !t.calling {
+		told := !t.calling && !(t.noNotices && a.detach && r.canDetach()) // or others are
+		if a.result, a.err, _ = r.endOf(ctx, c); told {
 			a.result, a.err, _ = r.hookEnded(ctx, c, l.Turn, a.result, a.err) // what is broken is the journal, and stays so
 		}
 	case i < 0:
@@ -304,7 +309,7 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall, b *background) {
 		}
 		k.record = func(e agent.Event) error { return r.emit(ctx, e) }
 		k.ended = r.checkpoint(ctx, &inv.Spec)
-		k.delegated = t.aside != nil // what came of it is recorded later
+		k.delegated = t.aside != nil && t.aside.key == l.Key // what came of it is recorded later
 		expect := expects(tool)
 		expect.Dir = cmp.Or(expect.Dir, inv.Dir)
 		t.mu.Lock()
@@ -322,7 +327,6 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall, b *background) {
 		}
 		return
 	}
-	a.detach = i >= 0 && r.tools.specs[i].Detach
 	b.add(a)
 	a.finish(a.result, a.err)
 }

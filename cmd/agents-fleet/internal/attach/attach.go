@@ -210,9 +210,12 @@ func (r *Run) Send(ctx context.Context, session, id string, m agent.Message) err
 		return err
 	}
 	to, u := cmp.Or(session, r.ID), flow.InputMessage{Blob: blob}
-	for {
+	for tries := 0; ; tries++ {
 		err := r.update(ctx, client.UpdateWorkflowOptions{WorkflowID: to, UpdateID: id, UpdateName: flow.UpdateInput, Args: []any{u}})
 		if own, _ := errors.AsType[*temporal.ApplicationError](err); own != nil && own.Type() == flow.OwnWorkflow {
+			if tries > 20 || !pause(ctx, firstWait) {
+				return ErrEnded
+			}
 			to, u.Session = session, "" // it has begun meanwhile
 			continue
 		}
@@ -220,7 +223,7 @@ func (r *Run) Send(ctx context.Context, session, id string, m agent.Message) err
 			return err
 		}
 		up, works := r.above(ctx, to)
-		if !works || up == "" {
+		if up == "" || !works && to == session { // its caller may have ended
 			return err
 		}
 		to, u.Session = up, session // an agent without a workflow of its own, perhaps not yet

@@ -46,7 +46,7 @@ func Run(ctx workflow.Context, in Input) (Result, error) {
 }
 
 // announce tells the callers above the direct one that this sub-agent has ended: one of them may have
-// it.
+// taken it over.
 func announce(ctx workflow.Context, in Input, out Result, err error) {
 	ctx, stop := workflow.NewDisconnectedContext(ctx)
 	defer stop()
@@ -232,7 +232,8 @@ func (r *run) call(ctx workflow.Context, c Call) error {
 	default:
 		err = r.child(ctx, c.Key, *called.Child)
 	}
-	for wait := leaveAfter; err == nil; wait = min(2*wait, 10*time.Second) {
+	begin := workflow.Now(ctx)
+	for wait := leaveAfter; err == nil; wait = min(max(leaveAfter, workflow.Now(ctx).Sub(begin)/4), 10*time.Minute) {
 		if l != nil {
 			task.Left, err = l.left(ctx, wait)
 			task.Ended = !task.Left
@@ -324,8 +325,11 @@ func (r *run) handed(ctx workflow.Context, h Handed) error {
 		if _, err := workflow.AwaitWithTimeout(life, limit, func() bool { return over() || !stopped && ctx.Err() != nil }); err != nil {
 			return err
 		}
+		if over() || !stopped && ctx.Err() != nil {
+			continue
+		}
 		if gone := signalEnded(life, in.Session, Ended{}); gone != nil {
-			reason = gone.Error() // the server has ended it, unless it has said so
+			reason = gone.Error() // its workflow is gone; if it has announced its end, that counts
 		}
 	}
 	ctx = life
@@ -364,7 +368,7 @@ func (r *run) aside(ctx workflow.Context, call Call) error {
 	task := Task{Key: call.Key, Tool: call.Tool, Aside: true}
 	var called Called
 	err := r.activity(ctx, CallActivity, task, &called)
-	if temporal.IsCanceledError(err) { // it ran nowhere
+	if err != nil && (temporal.IsCanceledError(err) || ctx.Err() != nil) { // it ran nowhere, or its worker died, and it is not repeated
 		ctx, stop := workflow.NewDisconnectedContext(ctx)
 		defer stop()
 		task.End = statusInterrupted

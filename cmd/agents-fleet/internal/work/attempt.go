@@ -36,6 +36,7 @@ type attempt struct {
 	turn    int                 // of the session, when the attempt began
 	inputs  int                 // how many messages of a person the session has
 	asked   bool                // an earlier attempt asked the model, and there is no answer
+	away    map[string]bool     // the calls that agents answer in the background, by key
 	passed  map[string]int      // how many messages of a person the agents of the task's call have, by session
 	read    map[string][]string // the texts of those that have no number, because they came from other processes
 	child   *flow.Child
@@ -114,6 +115,7 @@ func (a *attempt) open(ctx context.Context) (err error) {
 func (a *attempt) rebuild(events []agent.Event) (resume *runner.Resume, shared json.RawMessage, err error) {
 	var b runner.Rebuilder
 	left := a.left(events)
+	a.away = left
 	below, above := map[string]bool{}, a.callersOf(events, left) // sessions, and whether they answer the call or one of left
 	called := map[string]bool{}                                  // those that answer the call
 	for i := range events {
@@ -270,7 +272,8 @@ func (a *attempt) own(e *agent.Event) bool {
 	key := a.task.Key
 	switch {
 	case key == "":
-		return e.Session == a.task.Session
+		judged := e.Kind == agent.EventVerdict || e.Kind == agent.EventHook // again, because its worker died
+		return e.Session == a.task.Session && !(judged && a.away[e.Key])
 	case a.task.Left: // its agent works
 		return e.Key == key
 	case a.task.Aside: // and so may its caller, once this attempt has begun

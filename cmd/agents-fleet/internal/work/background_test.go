@@ -162,18 +162,23 @@ func TestAnAgentInTheBackgroundOutlivesAWorker(t *testing.T) {
 	}
 }
 
-// A cancelled run ends its agents in the background first.
+// A cancelled run ends its agents in the background first, also if its worker stops meanwhile.
 func TestCancelWithAnAgentInTheBackground(t *testing.T) {
-	for _, place := range places {
+	for _, place := range []string{"workflow", "workspace", "process", "process and another worker"} {
 		t.Run(place, func(t *testing.T) {
 			t.Parallel()
+			place, stops := strings.CutSuffix(place, " and another worker")
 			f := newFleet(t, leavingAt(t, place, waitForSlow))
-			f.worker()
+			stop := f.worker()
 			run := f.submit("go")
 			f.wait(run.GetID(), "the wait", func(e agent.Event) bool { return callStarted(e) && e.Tool == "agent_wait" })
 			f.pid()
 			if err := f.client.CancelWorkflow(t.Context(), run.GetID(), ""); err != nil {
 				t.Fatal(err)
+			}
+			if stops {
+				stop()
+				f.worker()
 			}
 			if err := run.Get(t.Context(), nil); err == nil {
 				t.Error("the run did not end as cancelled")

@@ -23,6 +23,11 @@ import (
 // to run or the run ends. The first step opens the session.
 func (w *Worker) step(ctx context.Context, task flow.Task) (next flow.Next, err error) {
 	next.At, err = w.attempt(ctx, task, func(ctx context.Context, a *attempt) error {
+		if task.End == "" && a.turn == 0 && len(task.Path) > 0 { // it may have been stopped before it had a workflow
+			if _, err := w.store.Get(ctx, flow.StopName(task.Record, task.Session)); err == nil {
+				task.End = string(agent.StatusInterrupted)
+			}
+		}
 		if task.End != "" {
 			ended, cancel := context.WithCancelCause(ctx)
 			why := &agent.EndError{Status: agent.Status(task.End), Text: task.Reason}
@@ -191,6 +196,7 @@ func (a *attempt) deliver(ctx context.Context) (done func()) {
 	ctx = context.WithoutCancel(ctx)
 	polls, cancel := context.WithCancel(ctx)
 	sent := a.passed // messages that are passed on now, too
+	seen := map[string]bool{}
 	var g sync.WaitGroup
 	g.Go(func() {
 		for wait := firstLook; ; wait = min(wait*5/4, lastLook) {
@@ -200,7 +206,7 @@ func (a *attempt) deliver(ctx context.Context) (done func()) {
 				return
 			}
 			for _, of := range a.journal.agents() {
-				sent[of] += 0
+				seen[of] = true
 				for d, ok := a.sentTo(ctx, of, sent[of]); ok && (a.wasRead(d) || a.runner.Direct(d)); d, ok = a.sentTo(ctx, of, sent[of]) {
 					if wait = firstLook; d.Stop {
 						break
@@ -214,8 +220,8 @@ func (a *attempt) deliver(ctx context.Context) (done func()) {
 		cancel()
 		g.Wait()
 		working := a.journal.agents()
-		for of, n := range sent {
-			if _, more := a.input(ctx, of, n); more && !slices.Contains(working, of) {
+		for of := range seen {
+			if _, more := a.input(ctx, of, sent[of]); more && !slices.Contains(working, of) {
 				a.journal.observe(agent.Event{Kind: agent.EventWarning, Time: time.Now(), Session: a.task.Session, Agent: a.agent.Slug, Text: "a message to an agent that " + a.agent.Slug + " called " + runner.TooLate})
 			}
 		}
