@@ -302,10 +302,11 @@ func (r *run) takeOver(from string, list []Handed) {
 	}
 }
 
-// stopTime is how long a sub-agent that is stopped may take before it is stopped again, and lostTime
-// how long one may work before its workflow is looked for.
+// stopTime is how long a sub-agent that is stopped may take before its workflow is looked for, which
+// is then stopped again, each time after twice the time up to lostTime. One that works is looked for
+// after lostTime.
 const (
-	stopTime = 30 * time.Second
+	stopTime = time.Second
 	lostTime = 5 * time.Minute
 )
 
@@ -316,11 +317,11 @@ func (r *run) handed(ctx workflow.Context, h Handed) error {
 	life, stop := workflow.NewDisconnectedContext(ctx)
 	defer stop()
 	reason := ""
-	for reason == "" && !over() {
+	for wait := stopTime; reason == "" && !over(); {
 		limit, stopped := lostTime, ctx.Err() != nil
 		if stopped {
 			_ = workflow.RequestCancelExternalWorkflow(life, in.Session, "").Get(life, nil) // no error if it has ended
-			limit = stopTime
+			limit, wait = wait, min(2*wait, lostTime)
 		}
 		if _, err := workflow.AwaitWithTimeout(life, limit, func() bool { return over() || !stopped && ctx.Err() != nil }); err != nil {
 			return err
