@@ -318,6 +318,51 @@ func TestARunThatDiedAndWasResumedIsReplayedAsOne(t *testing.T) {
 	}
 }
 
+// hooked replaces the results of all calls.
+type hooked struct{ agent.Rights }
+
+func (hooked) Hides(*agent.Invocation) bool { return false }
+func (hooked) Decide(*agent.Invocation) agent.Verdict {
+	return agent.Verdict{Decision: agent.Allow}
+}
+func (hooked) Hooks(string) []agent.Hook {
+	return []agent.Hook{{Name: "h", Run: func(_ context.Context, c *agent.HookCall) (agent.HookAnswer, error) {
+		if c.Hook == agent.HookAfterCall {
+			return agent.HookAnswer{Result: new("checked " + c.Tool)}, nil
+		}
+		return agent.HookAnswer{}, nil
+	}}}
+}
+
+// A run with hooks, whose process died and which was resumed, is replayed with what they replaced.
+func TestWhatHooksReplacedIsReplayed(t *testing.T) {
+	mk := func() *agent.Agent {
+		sub := newAgent("sub", answers(calls("work 1"), "sub's answer"), works("work"))
+		root := newAgent("root", answers(calls(`expert_sub {"prompt":"x"}`, "work 2"), "the answer"), expert("expert_sub", sub), works("work"))
+		root.Rights = hooked{}
+		return root
+	}
+	full, _ := record(t, &runner.Runner{Agent: mk()}, "go")
+	for at := 3; at < len(full); at++ {
+		j := &journal{t: t, die: at}
+		if _, err := (&runner.Runner{Agent: mk(), Journal: j}).Run(t.Context(), agent.UserText("go")); !errors.Is(err, agent.ErrJournal) {
+			t.Fatalf("dying at %d: %v", at, err)
+		}
+		j.die = 0
+		r := resumed(t, j)
+		r.Agent = mk()
+		out, err := r.Resume(t.Context())
+		if err != nil {
+			t.Errorf("resumed at %d: %v", at, err)
+			continue
+		}
+		_, last := again(t, j.events())
+		if want := outcomeOf(out, err); last != want {
+			t.Errorf("at %d %s: the replay ends with %+v, want %+v", at, full[at].Kind, last, want)
+		}
+	}
+}
+
 func TestARunThatEndedAndWasResumedIsReplayedWithEachEnd(t *testing.T) {
 	work := works("work")
 	j := &journal{t: t}
