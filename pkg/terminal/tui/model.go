@@ -56,6 +56,7 @@ type model struct {
 	late          bool  // it has been leaving for long enough
 	err           error // why there is nothing to show
 	ticking       bool
+	resting       bool // a restedMsg is about to come
 }
 
 // A screen takes the alternate screen.
@@ -77,6 +78,8 @@ type (
 	tickMsg   struct{}
 	// drawnMsg reports that a frame was drawn and the next may be lower.
 	drawnMsg struct{}
+	// restedMsg comes a while after a frame that is higher than it should be.
+	restedMsg struct{}
 	// lateMsg ends the program, whatever the terminal shows.
 	lateMsg struct{}
 	// failedMsg is an error of something that was done for the person.
@@ -161,7 +164,16 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	if empty && m.input.Value() != "" {
 		m.begun = shown
 	}
-	return m, tea.Batch(cmd, m.printMore(), m.tick())
+	return m, tea.Batch(cmd, m.printMore(), m.tick(), m.rest())
+}
+
+// rest has the live region drawn again if it stays higher than it should be.
+func (m *model) rest() tea.Cmd {
+	if m.resting || !m.frames.high() {
+		return nil
+	}
+	m.resting = true
+	return tea.Tick(settleTime+settleTime/10, func(time.Time) tea.Msg { return restedMsg{} })
 }
 
 func (m *model) update(msg tea.Msg) tea.Cmd {
@@ -189,6 +201,10 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		m.late = true
 	case tickMsg:
 		m.ticking = false
+	case restedMsg:
+		if m.resting = false; !m.resizing() {
+			m.frames.rest(time.Now().Add(-settleTime))
+		}
 	case failedMsg:
 		m.message = msg.err.Error()
 	case sessionsMsg:

@@ -246,9 +246,10 @@ func (p *printer) busy() bool { return p.piece != nil }
 // than the one before, with the cursor in the last row but one: what is above it stays.
 type frames struct {
 	mu            sync.Mutex
-	highest       int // of those that may be on the screen
-	before, after int // the last two
-	wanted, shown int // by the last view
+	highest       int       // of those that may be on the screen
+	before, after int       // the last two
+	wanted, shown int       // by the last view
+	changed       time.Time // when the last view that shows another number of rows was made
 	view          frame
 	begun         bool // one is on the screen
 }
@@ -286,6 +287,9 @@ func (f *frames) add(wanted int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	shown := max(wanted, f.highest-1)
+	if shown != f.shown {
+		f.changed = time.Now()
+	}
 	f.wanted, f.shown = wanted, shown
 	f.before, f.after = f.after, shown
 	f.highest = max(f.highest, shown)
@@ -299,6 +303,23 @@ func (f *frames) drawn() bool {
 	defer f.mu.Unlock()
 	f.highest = max(f.before, f.after)
 	return f.shown > f.wanted
+}
+
+// high reports whether the last view is higher than it should be.
+func (f *frames) high() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.shown > f.wanted
+}
+
+// rest notes that views have had this number of rows since before a moment, so that the last one
+// is on the screen: the renderer writes nothing if it is there already.
+func (f *frames) rest(since time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.changed.Before(since) {
+		f.highest = f.shown
+	}
 }
 
 // low reports whether the live region has no more than a row.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 )
@@ -58,6 +59,33 @@ func TestTheCursorFindsTheLiveRegion(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// The live region gets its height although the renderer writes nothing for a view that is on the
+// screen already, so that nobody hears that it was drawn.
+func TestTheLiveRegionIsNotHigherForEver(t *testing.T) {
+	for _, wanted := range [][2]int{{5, 3}, {9, 3}, {4, 1}} {
+		var f frames
+		f.add(wanted[0])
+		f.drawn()
+		f.add(wanted[1])
+		f.drawn() // and while this is reported, the same is drawn again
+		for n := wanted[0] - 1; n > wanted[1]; n-- {
+			for range 3 {
+				if got := f.add(wanted[1]); got != n || !f.high() {
+					t.Fatalf("%v: %d rows are shown, want %d", wanted, got, n)
+				}
+			}
+			f.rest(time.Time{}) // the last view may not be on the screen yet
+			if got := f.add(wanted[1]); got != n {
+				t.Fatalf("%v: %d rows are shown too soon, want %d", wanted, got, n)
+			}
+			f.rest(time.Now().Add(time.Second))
+		}
+		if got := f.add(wanted[1]); got != wanted[1] || f.high() {
+			t.Errorf("%v: %d rows are shown at last", wanted, got)
 		}
 	}
 }
