@@ -119,19 +119,25 @@ func (b *background) notice(step agent.Step, agents, kept bool) (agent.Directive
 	return d, true
 }
 
+// of returns the agent of a call, nil if there is none.
+func (b *background) of(key string) *leftAgent {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.IndexFunc(b.agents, func(a *leftAgent) bool { return a.Key == key }); i >= 0 {
+		return b.agents[i]
+	}
+	return nil
+}
+
 // told waits until the agent of a call has ended, then drops the agent and its message: the model
 // gets the one of Runner.Meanwhile instead.
 func (b *background) told(ctx context.Context, key string) {
-	b.mu.Lock()
-	i := slices.IndexFunc(b.agents, func(a *leftAgent) bool { return a.Key == key })
-	if i < 0 {
-		b.mu.Unlock()
+	a := b.of(key)
+	if a == nil {
 		return
 	}
-	done := b.agents[i].done
-	b.mu.Unlock()
 	select {
-	case <-done:
+	case <-a.done:
 	case <-ctx.Done():
 		return
 	}
@@ -143,14 +149,10 @@ func (b *background) told(ctx context.Context, key string) {
 
 // settled waits until the agent of a call has ended, which the end of ctx stops, and returns its error.
 func (b *background) settled(ctx context.Context, key string) error {
-	b.mu.Lock()
-	i := slices.IndexFunc(b.agents, func(a *leftAgent) bool { return a.Key == key })
-	if i < 0 {
-		b.mu.Unlock()
+	a := b.of(key)
+	if a == nil {
 		return nil
 	}
-	a := b.agents[i]
-	b.mu.Unlock()
 	select {
 	case <-a.done:
 	case <-ctx.Done():

@@ -59,10 +59,10 @@ var ErrOpen = errors.New("agents of this run still work in the background")
 // error is that of the journal or of Delegate.
 //
 // With Delegate, the call of a sub-agent begins the sub-agent's session, unless the Resume has
-// it among Pending or the Delegation has none, and then calls Delegate, whose error is that of StepCall. The call stays
-// open. Another Runner continues the session, from Rebuilder.ResumeOf with the Lease. Once
-// it has ended, a Runner whose Resume has it among Pending records the
-// result when StepCall is called again.
+// it among Pending or the Delegation has none, and then calls Delegate, whose error is that of
+// StepCall. The call stays open. Another Runner continues the session, from Rebuilder.ResumeOf
+// with the Lease. Once it has ended, a Runner whose Resume has it among Pending records the result
+// when StepCall is called again.
 func (r *Runner) StepCall(ctx context.Context, key string) error { return r.stepCall(ctx, key, false) }
 
 // Leave lets the caller of an agent that is delegated with Delegation.Background continue: the

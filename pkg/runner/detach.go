@@ -18,6 +18,15 @@ func (r *run) canDetach() bool {
 	return !r.up.behalf && !r.agent.Here
 }
 
+// detaches reports whether the agent that tool i is may outlive r.
+func (r *run) detaches(i int) bool {
+	if i < 0 {
+		return false
+	}
+	spec := &r.tools.specs[i]
+	return spec.Detach && (r.tree.delegate == nil || delegable(r.tools.byName[spec.Name], spec))
+}
+
 // detach keeps the agents that outlive r, which ends so, for its caller, and returns their calls.
 // What is stopped leaves nothing.
 func (r *run) detach(ctx context.Context, ends agent.Status) (calls []agent.LeftCall) {
@@ -138,11 +147,8 @@ func (r *run) goesOn(l agent.LeftCall, b *background) bool {
 	}
 	a := newLeft(l, b)
 	a.left, a.elsewhere, a.session = true, true, p.Session.ID
-	a.detach = agent.CallSession(l.Key) != r.session.ID // it has outlived its caller
-	if i := agent.ToolIndex(r.tools.specs, l.Call.Name); !a.detach && i >= 0 {
-		spec := &r.tools.specs[i]
-		a.detach = spec.Detach && delegable(r.tools.byName[spec.Name], spec)
-	}
+	a.detach = agent.CallSession(l.Key) != r.session.ID || // it has outlived its caller
+		r.detaches(agent.ToolIndex(r.tools.specs, l.Call.Name))
 	b.add(a)
 	return true
 }

@@ -282,10 +282,7 @@ func (r *run) takeUp(ctx context.Context, l agent.LeftCall, b *background) {
 	a := newLeft(l, b)
 	a.left = true
 	i := agent.ToolIndex(r.tools.specs, l.Call.Name)
-	if i >= 0 {
-		spec := &r.tools.specs[i]
-		a.detach = spec.Detach && (t.delegate == nil || delegable(r.tools.byName[spec.Name], spec))
-	}
+	a.detach = r.detaches(i)
 	t.mu.Lock()
 	p := t.pending[l.Key]
 	t.mu.Unlock()

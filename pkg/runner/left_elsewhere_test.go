@@ -35,6 +35,22 @@ func (e *elsewhere) Await(keys []string, most time.Duration) bool {
 	return !e.over
 }
 
+// delegating returns what makes Runners of sessions, whose delegations it collects.
+func (f *fleet) delegating(there runner.Elsewhere, delegated *[]runner.Delegation) func(session string) *runner.Runner {
+	return func(session string) *runner.Runner {
+		r := f.runner(session)
+		r.Elsewhere = there
+		r.Delegate = func(_ context.Context, d runner.Delegation) error {
+			*delegated = append(*delegated, d)
+			if d.Session != "" { // otherwise nothing has begun
+				f.leases[d.Session] = d.Lease
+			}
+			return nil
+		}
+		return r
+	}
+}
+
 // An otherAgent is no agent of the tree, although it works in this process.
 type otherAgent struct{ agent.Tool }
 
@@ -89,15 +105,7 @@ func TestARunnerRunsAnAgentAside(t *testing.T) {
 		})}
 		f := &fleet{t: t, agents: map[string]*agent.Agent{"": main, "main": main}, ids: ids(), leases: map[string]agent.Lease{}}
 		var delegated []runner.Delegation
-		of := func(session string) *runner.Runner {
-			r := f.runner(session)
-			r.Elsewhere = &elsewhere{}
-			r.Delegate = func(_ context.Context, d runner.Delegation) error {
-				delegated = append(delegated, d)
-				return nil
-			}
-			return r
-		}
+		of := f.delegating(&elsewhere{}, &delegated)
 		must := func(err error) {
 			t.Helper()
 			if err != nil {
@@ -189,16 +197,7 @@ func TestWhatEndsLateIsHandedOver(t *testing.T) {
 	}), Toolsets: []agent.Toolset{append(agent.ToolList{&agent.Subagent{Name: "expert_mid", Agent: mid}}, background.Tools()...)}}
 	f := &fleet{t: t, agents: map[string]*agent.Agent{"": main, "main": main, "mid": mid, "slow": slow.Agent}, ids: ids(), leases: map[string]agent.Lease{}}
 	var delegated []runner.Delegation
-	of := func(session string) *runner.Runner {
-		r := f.runner(session)
-		r.Elsewhere = &elsewhere{}
-		r.Delegate = func(_ context.Context, d runner.Delegation) error {
-			delegated = append(delegated, d)
-			f.leases[d.Session] = d.Lease
-			return nil
-		}
-		return r
-	}
+	of := f.delegating(&elsewhere{}, &delegated)
 	step := func(r *runner.Runner) {
 		t.Helper()
 		if _, err := r.Step(t.Context()); err != nil {
@@ -258,16 +257,7 @@ func TestRunnersLeaveAnAgentElsewhere(t *testing.T) {
 	slow := main.Toolsets[0].(agent.ToolList)[0].(*backgroundAgent).Agent
 	f := &fleet{t: t, agents: map[string]*agent.Agent{"": main, "main": main, "slow": slow}, ids: ids(), leases: map[string]agent.Lease{}}
 	there, delegated := &elsewhere{}, []runner.Delegation(nil)
-	of := func(session string) *runner.Runner {
-		r := f.runner(session)
-		r.Elsewhere = there
-		r.Delegate = func(_ context.Context, d runner.Delegation) error {
-			delegated = append(delegated, d)
-			f.leases[d.Session] = d.Lease
-			return nil
-		}
-		return r
-	}
+	of := f.delegating(there, &delegated)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
