@@ -134,15 +134,10 @@ func (r *repo) git(ctx context.Context, env []string, args ...string) (string, e
 	return r.in(r.top, ctx, env, args...)
 }
 
-// alone runs git while no other process of agents does, for commands that read or change the list of all
-// worktrees. Git fails when it reads an entry that another process is writing.
-func (r *repo) alone(ctx context.Context, args ...string) (string, error) {
-	release, err := filelock.Acquire(ctx, filepath.Join(r.common, "agents-worktrees.lock"))
-	if err != nil {
-		return "", err
-	}
-	defer release()
-	return r.git(ctx, nil, args...)
+// lock waits until no other process of agents reads or changes the list of all worktrees. Git fails
+// when it reads an entry that another process is writing or removing.
+func (r *repo) lock(ctx context.Context) (release func(), err error) {
+	return filelock.Acquire(ctx, filepath.Join(r.common, "agents-worktrees.lock"))
 }
 
 func (r *repo) in(dir string, ctx context.Context, env []string, args ...string) (string, error) {

@@ -289,12 +289,17 @@ func (w *Work) discard(ctx context.Context) error {
 		}
 		return nil
 	}
+	release, err := w.repo.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if err := os.RemoveAll(w.admin()); err != nil {
 		return err
 	}
 	if w.repo.commit(ctx, "refs/heads/"+w.Branch()) == "" {
 		return nil
 	}
-	_, err := w.repo.alone(ctx, "branch", "--quiet", "-D", "--", w.Branch())
+	_, err = w.repo.git(ctx, nil, "branch", "--quiet", "-D", "--", w.Branch())
 	return err
 }

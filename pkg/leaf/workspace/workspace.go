@@ -170,7 +170,7 @@ func (w *Work) make(ctx context.Context) (err error) {
 	}()
 	if w.Kind == Copy {
 		err = w.fill(ctx)
-	} else if _, err = w.repo.alone(ctx, "worktree", "add", "--quiet", "--no-track", "-b", w.Branch(), w.Path(), w.Base); err == nil {
+	} else if err = w.add(ctx); err == nil {
 		for _, dir := range w.Writable()[1:] { // packed references have no folder
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
@@ -183,6 +183,17 @@ func (w *Work) make(ctx context.Context) (err error) {
 	}
 	w.Ready = true
 	return w.save()
+}
+
+// add makes the worktree and its branch.
+func (w *Work) add(ctx context.Context) error {
+	release, err := w.repo.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, err = w.repo.git(ctx, nil, "worktree", "add", "--quiet", "--no-track", "-b", w.Branch(), w.Path(), w.Base)
+	return err
 }
 
 // bring copies files that the call needs and Git does not have.

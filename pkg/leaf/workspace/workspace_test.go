@@ -204,6 +204,29 @@ func TestACancelDoesNotWaitForTheLock(t *testing.T) {
 	open(t, p, "S.1.1")
 }
 
+// Git would fail while it lists the worktrees, if one went away in the middle.
+func TestRemoveWaitsForTheLock(t *testing.T) {
+	t.Parallel()
+	p := newRepo(t, map[string]string{"x": "1"})
+	w := open(t, p, "S.1.1")
+	release, err := filelock.Acquire(t.Context(), filepath.Join(p.Dir, ".git", "agents-worktrees.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := w.Remove(ctx, true); err == nil {
+		t.Error("a worktree was removed without the lock")
+	}
+	if _, err := os.Stat(w.admin()); err != nil {
+		t.Errorf("what Git lists is removed while another call has the lock: %v", err)
+	}
+	release()
+	if err := w.Remove(t.Context(), true); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNothingIsLostByRemove hides work in every way that git status does not show.
 func TestNothingIsLostByRemove(t *testing.T) {
 	for name, hide := range map[string]func(t *testing.T, p Place, w *Work){
