@@ -177,16 +177,26 @@ func TestATerminalDoesNotWaitForAnother(t *testing.T) {
 }
 
 func TestARunWithoutAPersonSaysWhatRanUnasked(t *testing.T) {
-	for more, says := range map[string]bool{"": true, `,"approval":"never"`: false, `,"permissions":[{"verdict":"allow","tool":"*"}]`: false} {
-		dir := writingAgent(t, more, "a", "b")
-		cmd := agentsCommand(t, nil, "run", "--agent-file", "agent.json", "--no-session", "-p", "go")
+	for _, c := range []struct {
+		more string
+		args []string
+		says bool
+	}{
+		{says: true},
+		{args: []string{"--yes"}},
+		{args: []string{"--approval", "never"}},
+		{more: `,"approval":"never"`},
+		{more: `,"permissions":[{"verdict":"allow","tool":"*"}]`},
+	} {
+		dir := writingAgent(t, c.more, "a", "b")
+		cmd := agentsCommand(t, nil, append([]string{"run", "--agent-file", "agent.json", "--no-session", "-p", "go"}, c.args...)...)
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		if got := strings.Contains(string(out), "note: 2 calls ran without a question"); got != says {
-			t.Errorf("%s: it says so: %v, want %v\n%s", more, got, says, out)
+		if got := strings.Contains(string(out), "note: 2 calls ran without a question"); got != c.says {
+			t.Errorf("%s %s: it says so: %v, want %v\n%s", c.more, c.args, got, c.says, out)
 		}
 	}
 }

@@ -162,7 +162,7 @@ func noteUnasked(p *program.Env, loaded *load.Tree, approver *ask.Approver, pers
 	for _, n := range loaded.Nodes {
 		specs = append(specs, n.Tools...)
 	}
-	if n := approver.Unasked(specs); n > 0 && person == nil && loaded.Nodes[0].Approval() == "" && p.Getenv(toolenv.Depth) == "" {
+	if n := approver.Unasked(specs); n > 0 && person == nil && !approver.Yes && loaded.Nodes[0].Approval() == "" && p.Getenv(toolenv.Depth) == "" {
 		p.Note("%d %s ran without a question because there is no terminal; --approval, or approval in the agent file, says which calls need one (see agents help approval)", n, program.Plural(n, "call"))
 	}
 	if n := approver.Denied(); n > 0 {
