@@ -188,7 +188,7 @@ func NewSession(p *program.Env, place config.Place, asked bool) (*Session, error
 	case err == nil:
 		return &Session{Kept: New(p, session.Create(place.Path, sessions.NewOptions()))}, nil
 	case !asked && (errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS)):
-		p.Warn("no session is kept: " + err.Error())
+		p.Warn(fmt.Sprintf("no session is kept in %s: %v", program.Shown(place.Path), err))
 		return nil, nil
 	default:
 		return nil, failure.NothingRan(fmt.Errorf("keep the session (%s): %w", place.Why, err), failure.HintElsewhere)
