@@ -179,7 +179,7 @@ func (c *conn) agree(version string, caps capabilities, instructions string) {
 }
 
 func (c *conn) clientInfo() map[string]any {
-	return map[string]any{"name": cmp.Or(c.opts.ClientName, "agents"), "version": cmp.Or(c.opts.ClientVersion, "0")}
+	return map[string]any{"name": "agents", "version": cmp.Or(c.opts.ClientVersion, "0")}
 }
 
 // capabilities is what the server may ask of this side. Elicitation is among it in any

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"path"
 	"reflect"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
+	"github.com/agents-exe/agents/pkg/leaf/spool"
 )
 
 // misfit says what of a server's message has the wrong form, in words without the
@@ -198,49 +198,35 @@ func limit(parts []agent.Part, secrets *redact.Redactor, dir, name string) []age
 	if total <= MaxOutput {
 		return parts
 	}
-	var whole strings.Builder
+	var all strings.Builder
 	var out []agent.Part
 	for _, p := range parts {
 		if p.Kind != agent.PartText {
 			out = append(out, p)
 			continue
 		}
-		if whole.Len() > 0 {
-			whole.WriteByte('\n')
+		if all.Len() > 0 {
+			all.WriteByte('\n')
 		}
-		whole.WriteString(p.Text)
+		all.WriteString(p.Text)
 	}
-	text := secrets.String(whole.String())
+	text := secrets.String(all.String())
 	if len(text) <= MaxOutput {
 		return append([]agent.Part{agent.Text(text)}, out...)
 	}
 	where := ""
-	if file, err := spool(dir, name, text); err != nil {
-		where = fmt.Sprintf("; it could not be kept: %v", err)
-	} else if file != "" {
-		where = "; the whole is in " + file
+	if dir != "" {
+		whole := spool.Output{Dir: dir, Pattern: name + "-*.txt"}
+		_, _ = whole.Write([]byte(text)) // never fails
+		if file, err := whole.File(); err != nil {
+			where = fmt.Sprintf("; it could not be kept: %v", err)
+		} else {
+			where = "; the whole is in " + file
+		}
+		whole.Close()
 	}
 	const half = MaxOutput / 2
 	head, tail := strings.ToValidUTF8(text[:half], ""), strings.ToValidUTF8(text[len(text)-half:], "")
 	cut := fmt.Sprintf("%s\n[… %d of %d bytes are left out here%s …]\n%s", head, len(text)-len(head)-len(tail), len(text), where, tail)
 	return append([]agent.Part{agent.Text(cut)}, out...)
-}
-
-// spool writes text to a new file in dir, whose name begins with name.
-func spool(dir, name, text string) (string, error) {
-	if dir == "" {
-		return "", nil
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	f, err := os.CreateTemp(dir, name+"-*.txt") // 0600
-	if err != nil {
-		return "", err
-	}
-	_, err = f.WriteString(text)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	return f.Name(), err
 }

@@ -128,9 +128,8 @@ type Options struct {
 	// and tool, joined by an underscore; nil joins all by underscores. A tool
 	// whose name does not match [A-Za-z0-9_-]{1,64} then is left out.
 	Name func(prefix, slug string) string
-	// ClientName and ClientVersion are sent to the server; empty means
-	// "agents" and "0".
-	ClientName, ClientVersion string
+	// ClientVersion is sent to the server; empty means "0".
+	ClientVersion string
 	// Log gets every line that the server writes to stderr, every line on
 	// stdout that is not a message, and its log messages. It may be called
 	// concurrently; nil drops them.
@@ -166,9 +165,6 @@ type Options struct {
 	Grace time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// NewMark makes the mark of a process (see process.Command); nil means a
-	// random one.
-	NewMark func() string
 
 	// For tests; 0 means ProbeWait and MaxLine.
 	probeWait time.Duration

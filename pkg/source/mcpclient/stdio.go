@@ -37,14 +37,10 @@ func (c *conn) startProgram() error {
 	if err != nil {
 		return err
 	}
-	mark := rand.Text
-	if c.opts.NewMark != nil {
-		mark = c.opts.NewMark
-	}
 	s := &stdio{conn: c, stderr: &lastLines{log: c.opts.log}, read: make(chan struct{})}
 	cmd := &process.Command{
 		Path: file, Args: c.server.Args, Env: c.server.Env, Dir: c.server.Dir,
-		Stderr: s.stderr, Mark: "mcp-" + mark(), Grace: c.opts.Grace, Sandbox: c.server.Sandbox,
+		Stderr: s.stderr, Mark: "mcp-" + rand.Text(), Grace: c.opts.Grace, Sandbox: c.server.Sandbox,
 	}
 	cmd.EndContainer()
 	s.proc, err = process.Start(cmd)
