@@ -92,7 +92,7 @@ type Pin map[string]string
 func NewPin(files []string) Pin {
 	p := Pin{}
 	for _, file := range files {
-		p[file] = stamp(file)
+		p[file] = Stamp(file)
 	}
 	return p
 }
@@ -103,16 +103,16 @@ func (p Pin) Unchanged(files []string) error {
 		return nil
 	}
 	for _, file := range files {
-		if was, ok := p[file]; !ok || was != stamp(file) {
+		if was, ok := p[file]; !ok || was != Stamp(file) {
 			return fmt.Errorf("%s has changed since this program started, and is not executed", file)
 		}
 	}
 	return nil
 }
 
-// stamp is a text that changes with the contents of a file; it is empty for one that
+// Stamp returns a text that changes with the contents of a file; it is empty for one that
 // does not exist.
-func stamp(file string) string {
+func Stamp(file string) string {
 	info, err := os.Stat(file)
 	if err != nil {
 		return ""

@@ -94,7 +94,7 @@ func (s *Server) identity() (key []string, ok bool) {
 			return nil, false
 		}
 		if err == nil && info.Mode().IsRegular() {
-			key = append(key, path, fmt.Sprint(info.Size(), info.ModTime().UnixNano(), info.Mode(), inode(info)))
+			key = append(key, path, process.Stamp(path))
 		}
 	}
 	return key, true

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // TestServerAsks lets a server of the library ask for everything, in both ways
@@ -62,9 +63,9 @@ func TestServerAsks(t *testing.T) {
 // sharesJSON reports whether every member of want, the inside of an object, is
 // somewhere in text.
 func sharesJSON(text, want string) bool {
-	w, _ := decodeAny([]byte("{" + want + "}"))
-	v, ok := decodeAny([]byte(text))
-	return ok && contains(v, w.(map[string]any))
+	w, _ := jsondoc.Decode([]byte("{" + want + "}"))
+	v, err := jsondoc.Decode([]byte(text))
+	return err == nil && contains(v, w.(map[string]any))
 }
 
 func contains(v any, want map[string]any) bool {

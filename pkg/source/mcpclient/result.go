@@ -1,19 +1,18 @@
 package mcpclient
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"path"
 	"reflect"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
 	"github.com/agents-exe/agents/pkg/leaf/spool"
@@ -79,19 +78,9 @@ func repeats(text string, structured json.RawMessage) bool {
 
 // sameJSON reports whether text is the value of raw, written in any way.
 func sameJSON(text string, raw json.RawMessage) bool {
-	a, okA := decodeAny([]byte(text))
-	b, okB := decodeAny(raw)
-	return okA && okB && reflect.DeepEqual(a, b)
-}
-
-func decodeAny(b []byte) (v any, ok bool) {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	if d.Decode(&v) != nil {
-		return nil, false
-	}
-	_, err := d.Token()
-	return v, err == io.EOF
+	a, errA := jsondoc.Decode([]byte(text))
+	b, errB := jsondoc.Decode(raw)
+	return errA == nil && errB == nil && reflect.DeepEqual(a, b)
 }
 
 // A content is an item of a result, of any type that the protocol has.
