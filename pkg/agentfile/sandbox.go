@@ -11,8 +11,8 @@ import (
 
 	"github.com/agents-exe/agents/pkg/leaf/closest"
 	"github.com/agents-exe/agents/pkg/leaf/toolenv"
+	"github.com/agents-exe/agents/pkg/process"
 	"github.com/agents-exe/agents/pkg/sandbox"
-	"github.com/agents-exe/agents/pkg/source/exectool"
 )
 
 // A confinement makes the sandboxes of an agent's processes.
@@ -161,8 +161,8 @@ func (c *confinement) box(file string, extra *sandbox.Config, outside bool) *san
 }
 
 // confined is the sandbox of p's executables, for their toolset.
-func (n *Node) confined(p program) func(file string) exectool.Sandbox {
-	return func(file string) exectool.Sandbox {
+func (n *Node) confined(p program) func(file string) process.Box {
+	return func(file string) process.Box {
 		if box := n.confinement.box(file, p.sandbox, p.Runner != nil); box != nil {
 			return box
 		}

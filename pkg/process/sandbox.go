@@ -2,6 +2,7 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 )
@@ -11,6 +12,30 @@ type Sandbox interface {
 	// Confine says what to start in place of c, once. Env of c is complete, the mark
 	// included. An error is that of a program that cannot be started.
 	Confine(c *Command) (*Confined, error)
+}
+
+// A Box is a Sandbox that says what it does.
+type Box interface {
+	Sandbox
+	// Refused says what it has refused to a program that failed and printed output, a line
+	// each.
+	Refused(output string) []string
+	// String says in one line what it permits.
+	String() string
+}
+
+// WithRefused returns failure, of a program that printed output, with what box has refused to
+// it: seen is what a Confined has seen. box may be nil.
+func WithRefused(failure error, box Box, output, seen string) error {
+	if failure == nil || box == nil {
+		return failure
+	}
+	for _, line := range append(box.Refused(output), seen) {
+		if line != "" {
+			failure = fmt.Errorf("%w\n%s", failure, line)
+		}
+	}
+	return failure
 }
 
 // A Confined is what is started in place of a Command with a Sandbox. It is a program that

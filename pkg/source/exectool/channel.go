@@ -63,10 +63,9 @@ func (t *Tool) channelProcess(ctx context.Context, inv *agent.Invocation, line, 
 	fromChild, childOut := io.Pipe()
 	cmd := &process.Command{
 		Path: line[0], Args: line[1:], Env: env, Dir: t.src.Dir,
-		Stdin: childIn, Stdout: childOut, Stderr: clean, Mark: inv.Key, Grace: t.opts.Grace,
+		Stdin: childIn, Stdout: childOut, Stderr: clean, Mark: inv.Key, Grace: t.opts.Grace, Sandbox: t.Confinement(),
 	}
 	cmd.EndContainer()
-	t.src.confine(cmd, t.abs)
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	late := context.AfterFunc(ctx, func() {

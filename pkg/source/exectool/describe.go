@@ -131,8 +131,7 @@ func (o *opener) describe(ctx context.Context, c *candidate) (described, error) 
 		return described{}, fmt.Errorf("describe %s: %w", c.path, err)
 	}
 	defer o.reportSlow(c.path)()
-	cmd := &process.Command{Path: c.abs, Env: o.environs[c.src], Dir: c.src.Dir, Grace: o.opts.Grace}
-	c.src.confine(cmd, c.abs)
+	cmd := &process.Command{Path: c.abs, Env: o.environs[c.src], Dir: c.src.Dir, Grace: o.opts.Grace, Sandbox: c.src.box(c.abs)}
 	raw, err := describe(ctx, cmd, &o.opts.Options)
 	if err != nil {
 		return described{}, fmt.Errorf("describe %s: %w", c.path, err)

@@ -64,7 +64,7 @@ type Source struct {
 	Dir string
 	// Sandbox, if not nil, returns the sandbox of the executable in file, nil for
 	// none; with a Runner that of its processes on this side, and file is "".
-	Sandbox func(file string) Sandbox
+	Sandbox func(file string) process.Box
 	// Toolgroup is for the caller: the group of the tools, see package activate.
 	Toolgroup string
 	// Expect is for the caller: what it expects of the agent at Path.
@@ -73,33 +73,16 @@ type Source struct {
 	pin process.Pin // what Runner executes on this side
 }
 
-// A Sandbox confines tools.
-type Sandbox interface {
-	process.Sandbox
-	// Refused says what it has refused to a program that failed and printed
-	// stderr, a line each.
-	Refused(stderr string) []string
-	// String says in one line what it permits.
-	String() string
-}
-
-// confine puts cmd into the sandbox of the executable in file, if there is one.
-func (s *Source) confine(cmd *process.Command, file string) {
+// box is the sandbox of the executable in file, nil if there is none.
+func (s *Source) box(file string) process.Box {
 	if s.Sandbox == nil {
-		return
+		return nil
 	}
-	if box := s.Sandbox(file); box != nil {
-		cmd.Sandbox = box
-	}
+	return s.Sandbox(file)
 }
 
 // Confinement is the sandbox of the tool, nil if there is none.
-func (t *Tool) Confinement() Sandbox {
-	if t.src.Sandbox == nil {
-		return nil
-	}
-	return t.src.Sandbox(t.abs)
-}
+func (t *Tool) Confinement() process.Box { return t.src.box(t.abs) }
 
 // Sandbox says what the sandbox of the tool permits, "" if there is none.
 func (t *Tool) Sandbox() string {

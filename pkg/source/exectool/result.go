@@ -23,7 +23,6 @@ const (
 
 // A call is one run of a tool and what it printed.
 type call struct {
-	tool           *Tool
 	desc           *Description
 	stdout, stderr spool.Output
 	stderrWriter   stderrWriter

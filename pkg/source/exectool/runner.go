@@ -272,8 +272,7 @@ func (o *opener) identity(ctx context.Context, src *Source, env []string) (strin
 	program, err := process.LookPath(command[0], env)
 	var out []byte
 	if err == nil {
-		cmd := &process.Command{Path: program, Args: command[1:], Env: env, Dir: src.Dir, Grace: o.opts.Grace}
-		src.confine(cmd, "")
+		cmd := &process.Command{Path: program, Args: command[1:], Env: env, Dir: src.Dir, Grace: o.opts.Grace, Sandbox: src.box("")}
 		limit, _ := o.patience(src, idTimeout)
 		out, err = read(ctx, cmd, &o.opts.Options, reading{limit: limit, most: maxID})
 	}
@@ -323,8 +322,7 @@ func (o *opener) ask(ctx context.Context, src *Source, env []string) (map[string
 	}
 	var short bool
 	limits.limit, short = o.patience(src, limits.limit)
-	cmd := &process.Command{Path: line[0], Args: line[1:], Env: env, Dir: src.Dir, Grace: o.opts.Grace}
-	src.confine(cmd, "")
+	cmd := &process.Command{Path: line[0], Args: line[1:], Env: env, Dir: src.Dir, Grace: o.opts.Grace, Sandbox: src.box("")}
 	out, err := read(ctx, cmd, &o.opts.Options, limits)
 	switch {
 	case errors.Is(err, errTimeout) && short:

@@ -161,7 +161,7 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	}
 	defer release()
 	c := &call{
-		tool: t, desc: t.desc,
+		desc:   t.desc,
 		stdout: spool.Output{Dir: t.opts.SpoolDir, Pattern: spoolName(inv.Key) + "-*.stdout"},
 		stderr: spool.Output{Dir: t.opts.SpoolDir, Pattern: spoolName(inv.Key) + "-*.stderr"},
 	}
@@ -169,7 +169,7 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	stdout, stderr := t.opts.Redact.Writer(&c.stdout), t.opts.Redact.Writer(&c.stderrWriter)
 	cmd := &process.Command{
 		Path: line[0], Args: line[1:], Env: callEnviron(t.env, inv, t.opts.tree, locks), Dir: t.src.Dir,
-		Stdout: stdout, Stderr: stderr, Mark: inv.Key, Grace: t.opts.Grace,
+		Stdout: stdout, Stderr: stderr, Mark: inv.Key, Grace: t.opts.Grace, Sandbox: t.Confinement(),
 	}
 	if stdin != nil {
 		cmd.Stdin = bytes.NewReader(stdin)
@@ -182,7 +182,6 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	}
 	defer shared.remove()
 	cmd.EndContainer()
-	t.src.confine(cmd, t.abs)
 	limit, name := t.limit()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s (%s)", seconds(limit), name))
 	defer cancel()
@@ -204,26 +203,11 @@ func (t *Tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	if c.exit.Held {
 		inv.Progress(fmt.Sprintf("something out of reach holds the output of %s open; what it prints from now on is lost", t.path))
 	}
-	err = c.refused(c.exit.Failure(ctx, err))
+	err = process.WithRefused(c.exit.Failure(ctx, err), t.Confinement(), c.stderr.Excerpt(), c.exit.Refused)
 	if err == nil { // what a failed call has written does not count
 		err = shared.changed(ctx)
 	}
 	return c.result(err)
-}
-
-// refused adds what a sandbox has refused to the reason why a call failed.
-func (c *call) refused(failure error) error {
-	box := c.tool.Confinement()
-	if failure == nil || box == nil {
-		return failure
-	}
-	for _, line := range box.Refused(c.stderr.Excerpt()) {
-		failure = fmt.Errorf("%w\n%s", failure, line)
-	}
-	if c.exit.Refused != "" {
-		failure = fmt.Errorf("%w\n%s", failure, c.exit.Refused)
-	}
-	return failure
 }
 
 // lock waits for the locks that the call declares, no longer than the call itself

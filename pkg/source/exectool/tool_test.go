@@ -423,7 +423,7 @@ esac
 }
 
 // watching is a sandbox that lets everything pass and says that it has refused something.
-type watching struct{ Sandbox }
+type watching struct{ process.Box }
 
 func (watching) Confine(c *process.Command) (*process.Confined, error) {
 	return &process.Confined{Path: c.Path, Args: c.Args, Env: c.Env, Ended: func(e *process.Exit) error {
@@ -444,7 +444,7 @@ func TestRefusedAccessesAreInTheResult(t *testing.T) {
 		"echo oh >&2; exit 3": "exit status 3\nsandbox: guessed from oh\nsandbox: seen",
 		"echo oh >&2":         "<nil>",
 	} {
-		tool := openOne(t, Source{Sandbox: func(string) Sandbox { return watching{} }}, plain("x"), body)
+		tool := openOne(t, Source{Sandbox: func(string) process.Box { return watching{} }}, plain("x"), body)
 		if _, err := tool.Call(t.Context(), invocation("{}")); fmt.Sprint(err) != want {
 			t.Errorf("%s: error %q, want %q", body, err, want)
 		}

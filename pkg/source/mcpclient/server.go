@@ -65,7 +65,7 @@ type Server struct {
 	// Dir is its working directory; empty means that of this process.
 	Dir string
 	// Sandbox confines it; nil does not.
-	Sandbox Sandbox
+	Sandbox process.Box
 
 	// Identity is what its list of tools depends on beside the program and its arguments,
 	// such as a part of Env. It names the list in the cache.
@@ -112,13 +112,6 @@ type Server struct {
 type SignIn interface {
 	error
 	SignIn(ctx context.Context, ask func(ctx context.Context, question, address string) error) error
-}
-
-// A Sandbox confines a server.
-type Sandbox interface {
-	process.Sandbox
-	// Refused says what it has refused to a program that failed with a text, a line each.
-	Refused(text string) []string
 }
 
 // Options are what does not belong to one server. The zero value works for tools

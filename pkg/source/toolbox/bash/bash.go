@@ -64,20 +64,10 @@ type Options struct {
 	// Redact replaces secrets in what commands print; nil changes nothing.
 	Redact *redact.Redactor
 	// Sandbox confines the commands; nil does not.
-	Sandbox Sandbox
+	Sandbox process.Box
 	// Grace is how long a command has to end by itself after SIGTERM; 0 means the
 	// default of package process.
 	Grace time.Duration
-}
-
-// A Sandbox confines commands.
-type Sandbox interface {
-	process.Sandbox
-	// Refused says what it has refused to a program that failed and printed output, a
-	// line each.
-	Refused(output string) []string
-	// String says in one line what it permits.
-	String() string
 }
 
 // A Toolset is the toolbox. It may serve several runs at the same time.
@@ -217,16 +207,13 @@ func (t *shell) run(ctx context.Context, inv *agent.Invocation, args arguments) 
 
 // process is what a command executes.
 func (s *Toolset) process(ctx context.Context, inv *agent.Invocation, path, text string) *process.Command {
-	cmd := &process.Command{Path: path, Args: words(path, text), Dir: s.opts.Dir, Mark: inv.Key, Grace: s.opts.Grace,
+	cmd := &process.Command{Path: path, Args: words(path, text), Dir: s.opts.Dir, Mark: inv.Key, Grace: s.opts.Grace, Sandbox: s.opts.Sandbox,
 		Env: slices.Concat(s.env, inv.Environ())}
 	if s.tree != "" {
 		cmd.Env = append(cmd.Env, toolenv.Tree+"="+s.tree)
 	}
 	if end, ok := ctx.Deadline(); ok {
 		cmd.Env = append(cmd.Env, toolenv.Deadline+"="+end.UTC().Format(time.RFC3339Nano))
-	}
-	if s.opts.Sandbox != nil {
-		cmd.Sandbox = s.opts.Sandbox
 	}
 	return cmd
 }

@@ -64,14 +64,8 @@ func (c *command) execute(ctx context.Context, cmd *process.Command) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if box := c.set.opts.Sandbox; failure != nil && box != nil {
-		for _, line := range append(box.Refused(c.out.Excerpt()), exit.Refused) {
-			if line != "" {
-				failure = fmt.Errorf("%w\n%s", failure, line)
-			}
-		}
-	}
-	c.exit, c.failure, c.ended = exit, failure, time.Now()
+	c.failure = process.WithRefused(failure, c.set.opts.Sandbox, c.out.Excerpt(), exit.Refused)
+	c.exit, c.ended = exit, time.Now()
 	close(c.done)
 }
 

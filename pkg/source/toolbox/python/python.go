@@ -60,14 +60,7 @@ type Options struct {
 	// Redact replaces secrets in what cells print; nil changes nothing.
 	Redact *redact.Redactor
 	// Sandbox confines the process; nil does not.
-	Sandbox Sandbox
-}
-
-// A Sandbox confines the process.
-type Sandbox interface {
-	process.Sandbox
-	// String says in one line what it permits.
-	String() string
+	Sandbox process.Box
 }
 
 // A Toolset is the toolbox. It may serve several runs at the same time.
@@ -166,12 +159,9 @@ func (t *tool) start(ctx context.Context, inv *agent.Invocation, s *session) err
 		return err
 	}
 	cmd := &process.Command{Path: path, Args: []string{"-u", "-X", "utf8", "-c", driver}, Dir: t.opts.Dir, Mark: inv.Key,
-		Env: slices.Concat(t.env, inv.Environ()), Grace: time.Second}
+		Env: slices.Concat(t.env, inv.Environ()), Grace: time.Second, Sandbox: t.opts.Sandbox}
 	if t.tree != "" {
 		cmd.Env = append(cmd.Env, toolenv.Tree+"="+t.tree)
-	}
-	if t.opts.Sandbox != nil {
-		cmd.Sandbox = t.opts.Sandbox
 	}
 	in := &interpreter{output: t.newOutput(inv.Key)}
 	cmd.Stderr = in.output.redacted
