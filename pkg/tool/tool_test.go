@@ -93,7 +93,7 @@ func TestTheRuntimeUnderstandsTheDescription(t *testing.T) {
 		t.Fatalf("ParseDescription = %v, %v of %s", notes, err, text)
 	}
 	values := map[string]json.RawMessage{"text": json.RawMessage(`"hello"`), "who": json.RawMessage(`""`), "times": json.RawMessage("2"), "words": json.RawMessage(`["a b"]`)}
-	argv, stdin, err := d.Command(values, exectool.Translation{})
+	argv, stdin, err := d.Command(values, false)
 	if err != nil {
 		t.Fatal(err)
 	}

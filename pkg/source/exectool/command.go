@@ -19,12 +19,6 @@ import (
 // them and the environment.
 const maxCommand = 2_000_000
 
-// A Translation says how Command treats values.
-type Translation struct {
-	// AllowDash switches the dash rule off for every argument.
-	AllowDash bool
-}
-
 // Command translates a model's arguments into what follows `<tool> run` on the
 // command line, and into standard input. The order is that of the description.
 //
@@ -38,13 +32,13 @@ type Translation struct {
 // option (the dash rule), a NUL byte in any mode (few tools keep one, even from
 // standard input), and what is longer than the system's limits. So is an unknown
 // argument, a missing one, and one of another type than the description says.
-// The error tells the model about all of them, and what to do.
-func (d *Description) Command(args map[string]json.RawMessage, how Translation) (argv []string, stdin []byte, err error) {
+// allowDash switches the dash rule off for every argument. The error tells the model about all of them, and what to do.
+func (d *Description) Command(args map[string]json.RawMessage, allowDash bool) (argv []string, stdin []byte, err error) {
 	if d.Input != nil {
 		stdin, err = jsondoc.Encode(args, "") // unescaped, as the model wrote it
 		return []string{"--args=-"}, stdin, err
 	}
-	values, err := d.values(args, how)
+	values, err := d.values(args, allowDash)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,12 +80,12 @@ func (d *Description) Command(args map[string]json.RawMessage, how Translation) 
 }
 
 // values is the text of each argument of d, nil for those that are absent.
-func (d *Description) values(args map[string]json.RawMessage, how Translation) ([]*string, error) {
+func (d *Description) values(args map[string]json.RawMessage, allowDash bool) ([]*string, error) {
 	var problems []error
 	values := make([]*string, len(d.Args))
 	for i := range d.Args {
 		a := &d.Args[i]
-		text, err := d.value(a, args[a.Name], how)
+		text, err := d.value(a, args[a.Name], allowDash)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("argument %s: %w", a.Name, err))
 		}
@@ -125,7 +119,7 @@ func (d *Description) names() string {
 }
 
 // value is the text for one argument, nil if it is absent.
-func (d *Description) value(a *Arg, raw json.RawMessage, how Translation) (*string, error) {
+func (d *Description) value(a *Arg, raw json.RawMessage, allowDash bool) (*string, error) {
 	raw = bytes.Trim(raw, " \t\r\n")
 	if len(raw) == 0 || string(raw) == "null" {
 		if a.Optional {
@@ -153,7 +147,7 @@ func (d *Description) value(a *Arg, raw json.RawMessage, how Translation) (*stri
 	if size > toolenv.MaxEntry {
 		return nil, fmt.Errorf("it is %d bytes long and one argument can have %d; send less at once, or put the value into a file and give its name", size, toolenv.MaxEntry)
 	}
-	if a.Mode != DashDashEqual && !a.AllowDash && !how.AllowDash && looksLikeOption(text) {
+	if a.Mode != DashDashEqual && !a.AllowDash && !allowDash && looksLikeOption(text) {
 		return nil, d.dashError(text)
 	}
 	return &text, nil
@@ -203,8 +197,19 @@ func (d *Description) lockNames(args map[string]json.RawMessage, terminal string
 	return slices.Compact(names)
 }
 
-// fillLock puts the arguments into a lock's name, in one pass.
+// fillLock puts the arguments into a lock's name.
 func fillLock(lock string, args map[string]json.RawMessage) string {
+	return replaceBraces(lock, func(name string) string {
+		if raw := args[name]; len(raw) > 0 && string(raw) != "null" {
+			text, _ := agent.ArgText(raw) // "" for what has no text
+			return text
+		}
+		return ""
+	})
+}
+
+// replaceBraces returns lock with value(name) in place of each {name}, in one pass.
+func replaceBraces(lock string, value func(name string) string) string {
 	var b strings.Builder
 	for {
 		before, rest, ok := strings.Cut(lock, "{")
@@ -217,11 +222,7 @@ func fillLock(lock string, args map[string]json.RawMessage) string {
 			b.WriteString("{" + rest)
 			return b.String()
 		}
-		if raw := args[name]; len(raw) > 0 && string(raw) != "null" {
-			if text, err := agent.ArgText(raw); err == nil {
-				b.WriteString(text)
-			}
-		}
+		b.WriteString(value(name))
 		lock = after
 	}
 }

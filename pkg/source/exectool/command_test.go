@@ -62,7 +62,7 @@ func TestCommand(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			argv, stdin, err := mixed.Command(decode(t, tt.args), Translation{})
+			argv, stdin, err := mixed.Command(decode(t, tt.args), false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func TestCommandErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			argv, _, err := mixed.Command(decode(t, tt.args), Translation{})
+			argv, _, err := mixed.Command(decode(t, tt.args), false)
 			if err == nil || err.Error() != tt.want {
 				t.Errorf("Command(%.100s) = %.100q, error\n %v, want\n %s", tt.args, argv, err, tt.want)
 			}
@@ -130,18 +130,18 @@ func TestCommandErrors(t *testing.T) {
 
 func TestCommandErrorsOfOtherTools(t *testing.T) {
 	none := &Description{Slug: "none"}
-	_, _, err := none.Command(decode(t, `{"x":1}`), Translation{})
+	_, _, err := none.Command(decode(t, `{"x":1}`), false)
 	if want := `argument "x": there is none of this name; there are: no arguments at all`; err == nil || err.Error() != want {
 		t.Errorf("error = %v, want %s", err, want)
 	}
 	positional := &Description{Args: []Arg{{Name: "f", Backing: "string", Mode: Positional}}}
-	_, _, err = positional.Command(decode(t, `{"f":"-x"}`), Translation{})
+	_, _, err = positional.Command(decode(t, `{"f":"-x"}`), false)
 	want := `argument f: "-x" looks like an option, which the tool might obey, and is refused; write it differently (a file as "./-x"), ` +
 		`or use another mode: the tool's author can permit it with the mode dashdashequal or stdin, or with "allow_dash": true`
 	if err == nil || err.Error() != want {
 		t.Errorf("error = %v, want %s", err, want)
 	}
-	argv, _, err := positional.Command(decode(t, `{"f":"-x"}`), Translation{AllowDash: true})
+	argv, _, err := positional.Command(decode(t, `{"f":"-x"}`), true)
 	if err != nil || len(argv) != 1 || argv[0] != "-x" {
 		t.Errorf("with AllowDash: %q, %v, want -x", argv, err)
 	}
@@ -155,13 +155,13 @@ func TestCommandLimitsTheWhole(t *testing.T) {
 		d.Args = append(d.Args, Arg{Name: name, Backing: "string", Mode: Positional, Optional: true})
 		args[name] = json.RawMessage(`"` + strings.Repeat("x", 130_000) + `"`)
 	}
-	_, _, err := d.Command(args, Translation{})
+	_, _, err := d.Command(args, false)
 	want := "the arguments are 2080144 bytes long together and a command line can hold 2000000; send less at once, or put the values into a file and give its name"
 	if err == nil || err.Error() != want {
 		t.Errorf("error = %v, want %s", err, want)
 	}
 	delete(args, "a15")
-	argv, _, err := d.Command(args, Translation{})
+	argv, _, err := d.Command(args, false)
 	if err != nil || len(argv) != 15 {
 		t.Errorf("%d arguments, error %v, want 15", len(argv), err)
 	}
@@ -172,7 +172,7 @@ func TestManyProblemsAreCounted(t *testing.T) {
 	for i := range 30 {
 		args["x"+strconv.Itoa(i)] = json.RawMessage("1")
 	}
-	_, _, err := mixed.Command(args, Translation{})
+	_, _, err := mixed.Command(args, false)
 	if err == nil || !strings.HasSuffix(err.Error(), "\nand 20 more") || strings.Count(err.Error(), "\n") != 10 {
 		t.Errorf("error = %v, want ten problems and 20 more", err)
 	}
@@ -302,7 +302,7 @@ func TestArgumentsOnStandardInputAreNotEscaped(t *testing.T) {
 	if err := json.Unmarshal([]byte(args), &values); err != nil {
 		t.Fatal(err)
 	}
-	if _, stdin, err := d.Command(values, Translation{}); err != nil || string(stdin) != args {
+	if _, stdin, err := d.Command(values, false); err != nil || string(stdin) != args {
 		t.Errorf("standard input is %s, %v, want %s", stdin, err, args)
 	}
 }

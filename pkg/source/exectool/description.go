@@ -136,10 +136,12 @@ func (p *parser) description(obj *object) (*Description, error) {
 		func() error { return p.args(obj, d) },
 		func() error { return p.emptyResult(obj, d) },
 		func() error { return p.mediaType(obj, d) },
-		func() error { return p.effects(obj, d) },
+		func() error {
+			return obj.oneOf("effects", (*string)(&d.Effects), string(agent.EffectsNone), string(agent.EffectsIdempotent), string(agent.EffectsOnce))
+		},
 		func() error { return p.locks(obj, d) },
-		func() error { return p.task(obj, d) },
-		func() error { return p.timeout(obj, d) },
+		func() error { return obj.oneOf("task", &d.Task, agent.TaskRequired) },
+		func() error { return p.seconds(obj, "timeout-seconds", &d.Timeout) },
 		func() error { return p.channel(obj, d) },
 		func() error { return p.deadline(obj, d) },
 		func() error { return p.input(obj, d) },
@@ -194,24 +196,8 @@ func (p *parser) choice(obj *object, arg, key, def string, dst *string, valid ..
 	if !obj.has(key) {
 		*dst = def
 		p.note("argument %q: %s is missing: taken as %q", arg, key, def)
-		return nil
 	}
-	if err := obj.text(key, false, dst); err != nil {
-		return err
-	}
-	return oneOf(key, *dst, valid...)
-}
-
-func oneOf(key, value string, valid ...string) error {
-	for _, v := range valid {
-		if v == value {
-			return nil
-		}
-	}
-	if len(valid) == 1 {
-		return fmt.Errorf("%s %q is unknown; the only valid value is %s", key, value, valid[0])
-	}
-	return fmt.Errorf("%s %q is unknown; valid are %s", key, value, strings.Join(valid, ", "))
+	return obj.oneOf(key, dst, valid...)
 }
 
 func (p *parser) emptyResult(obj *object, d *Description) error {
@@ -256,28 +242,6 @@ func (p *parser) mediaType(obj *object, d *Description) error {
 	return nil
 }
 
-func (p *parser) effects(obj *object, d *Description) error {
-	if !obj.has("effects") {
-		return nil
-	}
-	var s string
-	if err := obj.text("effects", false, &s); err != nil {
-		return err
-	}
-	d.Effects = agent.Effects(s)
-	return oneOf("effects", s, string(agent.EffectsNone), string(agent.EffectsIdempotent), string(agent.EffectsOnce))
-}
-
-func (p *parser) task(obj *object, d *Description) error {
-	if !obj.has("task") {
-		return nil
-	}
-	if err := obj.text("task", false, &d.Task); err != nil {
-		return err
-	}
-	return oneOf("task", d.Task, agent.TaskRequired)
-}
-
 func (p *parser) locks(obj *object, d *Description) error {
 	if err := obj.value("locks", false, "an array of strings", &d.Locks); err != nil {
 		return err
@@ -289,8 +253,15 @@ func (p *parser) locks(obj *object, d *Description) error {
 		if lock == "" {
 			return fmt.Errorf("locks: a name is empty")
 		}
-		if name := strayBrace(lock, d.Args); name != "" {
-			p.note("locks: %q: {%s} is none of the arguments", lock, name)
+		stray := "" // the first that names no argument
+		replaceBraces(lock, func(name string) string {
+			if stray == "" && !hasArg(d.Args, name) {
+				stray = name
+			}
+			return ""
+		})
+		if stray != "" {
+			p.note("locks: %q: {%s} is none of the arguments", lock, stray)
 		}
 	}
 	return nil
@@ -311,31 +282,8 @@ func (p *parser) models(obj *object, d *Description) error {
 	return nil
 }
 
-// strayBrace is the first {name} of lock that does not name an argument.
-func strayBrace(lock string, args []Arg) string {
-	for {
-		_, rest, ok := strings.Cut(lock, "{")
-		if !ok {
-			return ""
-		}
-		name, after, ok := strings.Cut(rest, "}")
-		if !ok {
-			return ""
-		}
-		if !hasArg(args, name) {
-			return name
-		}
-		lock = after
-	}
-}
-
 func hasArg(args []Arg, name string) bool {
-	for i := range args {
-		if args[i].Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(args, func(a Arg) bool { return a.Name == name })
 }
 
 // channel reads the version of the channel. A tool that speaks another one is called
@@ -349,29 +297,23 @@ func (p *parser) channel(obj *object, d *Description) error {
 	return nil
 }
 
-func (p *parser) timeout(obj *object, d *Description) (err error) {
-	d.Timeout, err = p.seconds(obj, "timeout-seconds")
-	return err
-}
-
-func (p *parser) deadline(obj *object, d *Description) (err error) {
-	if d.Deadline, err = p.seconds(obj, "deadline-seconds"); d.Deadline > 0 && d.Channel == 0 {
+func (p *parser) deadline(obj *object, d *Description) error {
+	err := p.seconds(obj, "deadline-seconds", &d.Deadline)
+	if d.Deadline > 0 && d.Channel == 0 {
 		p.note("deadline-seconds has no effect on a tool that is not an agent: timeout-seconds limits its calls")
 	}
 	return err
 }
 
-// seconds is a limit of time, 0 if it is not there.
-func (p *parser) seconds(obj *object, key string) (time.Duration, error) {
-	if !obj.has(key) {
-		return 0, nil
-	}
+// seconds reads a limit of time, which is not changed if it is not there.
+func (p *parser) seconds(obj *object, key string, dst *time.Duration) error {
 	var seconds float64
-	if err := obj.value(key, false, "a number", &seconds); err != nil {
-		return 0, err
+	if err := obj.value(key, false, "a number", &seconds); err != nil || !obj.has(key) {
+		return err
 	}
 	if seconds <= 0 || seconds > MaxTimeout.Seconds() {
-		return 0, fmt.Errorf("%s: %v is not a valid number of seconds; it must be above 0 and at most %.0f", key, seconds, MaxTimeout.Seconds())
+		return fmt.Errorf("%s: %v is not a valid number of seconds; it must be above 0 and at most %.0f", key, seconds, MaxTimeout.Seconds())
 	}
-	return max(time.Duration(seconds*float64(time.Second)), time.Millisecond), nil
+	*dst = max(time.Duration(seconds*float64(time.Second)), time.Millisecond)
+	return nil
 }

@@ -115,11 +115,8 @@ func (p *parser) argKind(obj *object, a *Arg) error {
 		return err
 	}
 	a.Optional = arity == "optional"
-	var mode string
-	err := p.choice(obj, a.Name, "mode", string(Positional), &mode,
+	return p.choice(obj, a.Name, "mode", string(Positional), (*string)(&a.Mode),
 		string(Positional), string(DashDashSpace), string(DashDashEqual), string(Stdin))
-	a.Mode = Mode(mode)
-	return err
 }
 
 // argSchema reads what is passed on to the model as it is.

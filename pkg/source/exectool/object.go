@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -105,6 +106,17 @@ func (o *object) value(key string, required bool, want string, dst any) error {
 
 func (o *object) text(key string, required bool, dst *string) error {
 	return o.value(key, required, "a string", dst)
+}
+
+// oneOf is text for a field that has one of the valid values, or is absent.
+func (o *object) oneOf(key string, dst *string, valid ...string) error {
+	if err := o.text(key, false, dst); err != nil || !o.has(key) || slices.Contains(valid, *dst) {
+		return err
+	}
+	if len(valid) == 1 {
+		return fmt.Errorf("%s %q is unknown; the only valid value is %s", key, *dst, valid[0])
+	}
+	return fmt.Errorf("%s %q is unknown; valid are %s", key, *dst, strings.Join(valid, ", "))
 }
 
 // compact is the value of a field as compact JSON, nil if it is absent.

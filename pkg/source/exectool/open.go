@@ -9,8 +9,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
@@ -250,7 +251,7 @@ func Open(ctx context.Context, sources []Source, opts Options) (*Toolset, error)
 		}
 	}
 	o := &opener{opts: &shared{Options: opts}, caches: map[string]*cache{}, environs: map[*Source][]string{}}
-	o.tools, o.block = make([]*Tool, len(l.found)), make([]Tool, 0, len(l.found))
+	o.tools = make([]*Tool, len(l.found))
 	wait := o.reach(ctx, far)
 	errs := o.open(ctx, l.found)
 	reached := wait()
@@ -333,7 +334,6 @@ type opener struct {
 	caches   map[string]*cache // by folder
 	environs map[*Source][]string
 	tools    []*Tool // by candidate, nil where there is none
-	block    []Tool  // where they lie; it has room for all
 }
 
 // open describes the candidates; error i belongs to candidate i.
@@ -352,20 +352,15 @@ func (o *opener) open(ctx context.Context, found []candidate) []error {
 		}
 	}
 	entries := make([]described, len(found))
-	work := make(chan int)
-	var workers sync.WaitGroup
-	for range min(len(missing), 2*runtime.NumCPU()) {
-		workers.Go(func() {
-			for i := range work {
-				entries[i], errs[i] = o.describe(ctx, &found[i])
-			}
+	var work errgroup.Group
+	work.SetLimit(2 * runtime.NumCPU())
+	for _, i := range missing {
+		work.Go(func() error {
+			entries[i], errs[i] = o.describe(ctx, &found[i])
+			return nil
 		})
 	}
-	for _, i := range missing {
-		work <- i
-	}
-	close(work)
-	workers.Wait()
+	_ = work.Wait() // see errs
 	for _, i := range missing {
 		if errs[i] != nil {
 			continue
@@ -398,14 +393,9 @@ func (o *opener) environ(src *Source) []string {
 }
 
 func (o *opener) tool(c *candidate, e entry) *Tool {
-	o.block = append(o.block, Tool{})
-	t := &o.block[len(o.block)-1]
-	t.spec, t.path, t.abs, t.raw, t.digest, t.notes = e.spec, c.path, c.abs, e.raw, e.digest, e.notes
-	t.src, t.env, t.opts = c.src, o.environ(c.src), o.opts
+	t := &Tool{spec: e.spec, path: c.path, abs: c.abs, raw: e.raw, digest: e.digest, notes: e.notes, src: c.src, env: o.environ(c.src), opts: o.opts}
 	t.spec.Source = c.path
-	if c.src.Name != "" {
-		t.spec.Name = c.src.Name
-	}
+	t.spec.Name = cmp.Or(c.src.Name, t.spec.Name)
 	o.clean(&t.spec)
 	return t
 }

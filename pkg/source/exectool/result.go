@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -119,41 +120,13 @@ func (c *call) failed(err error) (agent.Result, error) {
 // line breaks) and nothing else. Where the type is text, which may look like
 // base64 by chance, the data must be long and text again when it is decoded.
 func decodeBase64(data []byte, kind string) ([]byte, bool) {
-	packed, ok := packBase64(data)
-	if !ok || len(packed) == 0 || len(packed)%4 != 0 {
-		return nil, false
-	}
+	packed := slices.DeleteFunc(bytes.Clone(data), func(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' })
 	decoded := make([]byte, base64.StdEncoding.DecodedLen(len(packed)))
 	n, err := base64.StdEncoding.Decode(decoded, packed)
-	if err != nil {
+	if err != nil || n == 0 || isTextType(kind) && (len(packed) < 32 || !isText(decoded[:n])) {
 		return nil, false
 	}
-	decoded = decoded[:n]
-	if isTextType(kind) && (len(packed) < 32 || !isText(decoded)) {
-		return nil, false
-	}
-	return decoded, true
-}
-
-// packBase64 is data without white space, if all else is of base64's alphabet.
-func packBase64(data []byte) ([]byte, bool) {
-	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
-	var known [256]bool
-	for _, c := range []byte(alphabet + " \t\r\n") {
-		known[c] = true
-	}
-	for _, c := range data {
-		if !known[c] {
-			return nil, false
-		}
-	}
-	packed := make([]byte, 0, len(data))
-	for _, c := range data {
-		if c > ' ' {
-			packed = append(packed, c)
-		}
-	}
-	return packed, true
+	return decoded[:n], true
 }
 
 func isTextType(kind string) bool {

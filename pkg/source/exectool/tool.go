@@ -130,7 +130,7 @@ func (t *Tool) Translate(inv *agent.Invocation) (argv []string, stdin []byte, er
 	if err != nil {
 		return nil, nil, err
 	}
-	return desc.Command(values, Translation{AllowDash: t.src.AllowDash})
+	return desc.Command(values, t.src.AllowDash)
 }
 
 // Call runs the executable as `<tool> run ARGV…` in a process group of its own.

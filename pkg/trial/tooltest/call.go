@@ -23,7 +23,6 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/toolenv"
 	"github.com/agents-exe/agents/pkg/process"
-	"github.com/agents-exe/agents/pkg/source/exectool"
 )
 
 // An invocation is one start of the tool.
@@ -110,7 +109,7 @@ func (t *tester) call(ctx context.Context, e Example, id string) (outcome, []str
 }
 
 func (t *tester) callIn(ctx context.Context, e Example, in invocation) (outcome, []string) {
-	argv, stdin, err := t.desc.Command(e.Args, exectool.Translation{})
+	argv, stdin, err := t.desc.Command(e.Args, false)
 	if err != nil {
 		return outcome{}, []string{err.Error()}
 	}
@@ -209,7 +208,7 @@ func (t *tester) twice(ctx context.Context, e Example) (failures []string) {
 
 // signal ends a call in the middle. A tool that reads standard input waits for more of it.
 func (t *tester) signal(ctx context.Context, e Example, usual time.Duration) (failures []string, skipped string) {
-	argv, stdin, err := t.desc.Command(e.Args, exectool.Translation{})
+	argv, stdin, err := t.desc.Command(e.Args, false)
 	if err != nil {
 		return []string{err.Error()}, ""
 	}

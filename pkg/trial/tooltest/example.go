@@ -43,7 +43,7 @@ func examples(d *exectool.Description) ([]Example, error) {
 		if err := dec.Decode(&e); err != nil {
 			return nil, fmt.Errorf("examples[%d]: %w", i, err)
 		}
-		if _, _, err := d.Command(e.Args, exectool.Translation{}); err != nil {
+		if _, _, err := d.Command(e.Args, false); err != nil {
 			return nil, fmt.Errorf("examples[%d]: args: %w", i, err)
 		}
 		for name := range e.Files {

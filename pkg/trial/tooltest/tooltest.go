@@ -225,7 +225,7 @@ func (t *tester) argument(ctx context.Context, name string, list []Example, harm
 	}
 	for _, v := range values() {
 		e := e.with(name, v.text)
-		if _, _, err := t.desc.Command(e.Args, exectool.Translation{}); err != nil {
+		if _, _, err := t.desc.Command(e.Args, false); err != nil {
 			continue // no model can pass this value
 		}
 		out, problems := t.call(ctx, e, "")

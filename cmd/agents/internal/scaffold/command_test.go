@@ -85,7 +85,7 @@ func (w written) call(t *testing.T, args map[string]any) (stdout, refused string
 	for name, v := range args {
 		raw[name], _ = json.Marshal(v)
 	}
-	argv, stdin, err := w.description.Command(raw, exectool.Translation{})
+	argv, stdin, err := w.description.Command(raw, false)
 	if err != nil {
 		return "", err.Error()
 	}
