@@ -248,26 +248,16 @@ func (t *task) send(ctx context.Context, m *a2a.Message) error {
 	t.state, t.said = a2a.TaskStateUnspecified, ""
 	req := &a2a.SendMessageRequest{Message: m}
 	if t.streams {
-		var failed error
 		for e, err := range t.client.SendStreamingMessage(ctx, req) {
-			if failed = err; err != nil {
-				break
+			if err != nil && t.info.TaskID != "" {
+				break // the task goes on
 			}
-			if failed = t.apply(e); failed != nil {
-				return failed
+			if err := t.received(e, err); err != nil {
+				return err
 			}
 		}
-		if failed != nil && t.info.TaskID == "" {
-			return failed
-		}
-	} else {
-		got, err := t.client.SendMessage(ctx, req)
-		if err != nil {
-			return err
-		}
-		if err := t.apply(got); err != nil {
-			return err
-		}
+	} else if err := t.received(t.client.SendMessage(ctx, req)); err != nil {
+		return err
 	}
 	for wait := pollAtFirst; !t.over(); wait = min(2*wait, pollAtMost) {
 		if t.info.TaskID == "" {
@@ -278,15 +268,19 @@ func (t *task) send(ctx context.Context, m *a2a.Message) error {
 			return ctx.Err()
 		case <-time.After(wait):
 		}
-		got, err := t.client.GetTask(ctx, &a2a.GetTaskRequest{ID: t.info.TaskID})
-		if err != nil {
-			return err
-		}
-		if err := t.apply(got); err != nil {
+		if err := t.received(t.client.GetTask(ctx, &a2a.GetTaskRequest{ID: t.info.TaskID})); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// received records what a request returned.
+func (t *task) received(e a2a.Event, err error) error {
+	if err != nil {
+		return err
+	}
+	return t.apply(e)
 }
 
 // apply records an event. An event of another task is an error, because its answer would belong

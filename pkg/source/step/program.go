@@ -2,6 +2,7 @@ package step
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agents-exe/agents/pkg/leaf/spool"
 	"github.com/agents-exe/agents/pkg/process"
 )
 
@@ -52,13 +54,10 @@ func (p *Program) step(ctx context.Context, s State) (a Action, err error) {
 	if err != nil {
 		return a, err
 	}
-	limit := p.Timeout
-	if limit <= 0 {
-		limit = DefaultTimeout
-	}
+	limit := cmp.Or(max(p.Timeout, 0), DefaultTimeout)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	out, errs := &bounded{most: maxAction + 1}, &bounded{most: maxStderr, tail: true}
+	out, errs := &bounded{most: maxAction + 1}, &spool.Output{MemoryOnly: true}
 	exit, err := process.Run(limited, &process.Command{Path: p.Path, Dir: p.Dir, Env: p.Env, Sandbox: p.Sandbox,
 		Mark: fmt.Sprintf("%s.%d.step", s.Session.ID, s.Session.Turns+1), Stdin: bytes.NewReader(in), Stdout: out, Stderr: errs})
 	switch {
@@ -69,7 +68,7 @@ func (p *Program) step(ctx context.Context, s State) (a Action, err error) {
 	case err != nil:
 		return a, err
 	case exit.Code != 0:
-		return a, fmt.Errorf("%s%s%s", exit, colon(errs.String()), colon(exit.Refused))
+		return a, fmt.Errorf("%s%s%s", exit, colon(errs.Tail(maxStderr)), colon(exit.Refused))
 	case out.Len() > maxAction:
 		return a, fmt.Errorf("it printed more than %d bytes", maxAction)
 	}
@@ -90,20 +89,13 @@ func colon(text string) string {
 	return ": " + text
 }
 
-// bounded keeps the first bytes that are written, or the last.
+// bounded keeps the first bytes that are written.
 type bounded struct {
 	bytes.Buffer
 	most int
-	tail bool
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	n := len(p)
-	if b.tail {
-		b.Buffer.Write(p)
-		b.Next(max(b.Len()-b.most, 0))
-		return n, nil
-	}
-	b.Buffer.Write(p[:min(n, b.most-b.Len())])
-	return n, nil
+	b.Buffer.Write(p[:min(len(p), b.most-b.Len())])
+	return len(p), nil
 }

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -153,11 +154,7 @@ func tasks(plan agent.Plan) []Task {
 		for range depth {
 			list = &(*list)[len(*list)-1].Tasks
 		}
-		state := t.State
-		if state == "" {
-			state = agent.TaskOpen
-		}
-		*list = append(*list, Task{ID: t.ID, Title: t.Title, State: state, Note: t.Note})
+		*list = append(*list, Task{ID: t.ID, Title: t.Title, State: cmp.Or(t.State, agent.TaskOpen), Note: t.Note})
 	})
 	return top
 }
