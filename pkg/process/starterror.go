@@ -132,12 +132,7 @@ func readHead(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	head := make([]byte, headBytes)
-	n, err := io.ReadFull(f, head)
-	if err == io.ErrUnexpectedEOF || err == io.EOF {
-		err = nil
-	}
-	return head[:n], err
+	return io.ReadAll(io.LimitReader(f, headBytes))
 }
 
 // whyTooLong counts what the system found too long.

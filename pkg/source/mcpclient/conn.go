@@ -25,8 +25,7 @@ type conn struct {
 	lost    chan struct{}
 	lose    func() // closes lost
 	closing chan struct{}
-	shut    func()             // closes closing
-	kill    context.CancelFunc // cuts the waits between closing and gone short
+	shut    func() // closes closing
 	gone    chan struct{}
 	cause   error // why it is gone; set before gone is closed
 
@@ -71,18 +70,16 @@ func newConn(server *Server, opts *Options) *conn {
 	return c
 }
 
-// open begins with t as its transport.
-func (c *conn) open(t transport) {
+// open begins with t as its transport. The end of ctx cuts the waits between closing and gone
+// short.
+func (c *conn) open(ctx context.Context, t transport) {
 	c.transport = t
-	ctx, kill := context.WithCancel(context.Background())
-	c.kill = kill
 	go c.watch(ctx)
 }
 
 // watch waits for the end of the connection and releases what belongs to it.
 func (c *conn) watch(ctx context.Context) {
 	defer close(c.gone)
-	defer c.kill()
 	closed := false
 	select {
 	case <-c.closing:

@@ -46,7 +46,7 @@ type web struct {
 }
 
 // openURL opens c with the transport to its server's URL.
-func (c *conn) openURL() {
+func (c *conn) openURL(ctx context.Context) {
 	w := &web{conn: c, idle: func() {}}
 	carrier := c.opts.Transport
 	if carrier == nil {
@@ -58,7 +58,7 @@ func (c *conn) openURL() {
 		carrier = c.server.Authorize(carrier)
 	}
 	w.client = &http.Client{Transport: carrier, CheckRedirect: httphost.SameHost}
-	c.open(w)
+	c.open(ctx, w)
 }
 
 // do makes an HTTP request with the headers that all have; body may be nil.

@@ -32,7 +32,7 @@ type stdio struct {
 	dropped string // the first line that is not a message
 }
 
-func (c *conn) startProgram() error {
+func (c *conn) startProgram(ctx context.Context) error {
 	file, err := process.LookPath(c.server.Executable, c.server.Env)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (c *conn) startProgram() error {
 		return err
 	}
 	s.in = newQueue(s.proc.Stdin, maxQueue)
-	c.open(s)
+	c.open(ctx, s)
 	go s.readAll(s.proc.Stdout)
 	return nil
 }

@@ -51,14 +51,14 @@ type Toolset struct {
 	invalid error       // what is wrong with server
 	pinned  process.Pin // its programs at Open; nil if they may change
 	work    sync.WaitGroup
+	killed  context.Context // ends when the context of Close has: programs end without waits
+	kill    context.CancelFunc
 
 	mu           sync.Mutex
 	closed       bool
-	killed       bool               // the context of Close has ended
-	conns        map[*conn]struct{} // that are not gone
-	conn         *conn              // the last one; may be dead
-	started      time.Time          // when conn had started
-	refresh      *refresh           // nil if none is in progress
+	conn         *conn     // the last one; may be dead
+	started      time.Time // when conn had started
+	refresh      *refresh  // nil if none is in progress
 	tools        []agent.Tool
 	instructions string // that came with tools
 	listed       time.Time
@@ -80,7 +80,8 @@ type refresh struct {
 
 // Open makes a Toolset of server. It starts nothing. Callers close the Toolset.
 func Open(server Server, opts Options) *Toolset {
-	s := &Toolset{server: server, opts: opts, invalid: server.check(), conns: map[*conn]struct{}{}}
+	s := &Toolset{server: server, opts: opts, invalid: server.check()}
+	s.killed, s.kill = context.WithCancel(context.Background())
 	if opts.Pinned {
 		s.pinned = process.NewPin(s.server.Programs())
 	}
@@ -159,16 +160,6 @@ func (s *Toolset) Close(ctx context.Context) error {
 	s.mu.Unlock()
 	s.work.Wait()
 	return nil
-}
-
-// kill ends the programs without waiting.
-func (s *Toolset) kill() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.killed = true
-	for c := range s.conns {
-		c.kill()
-	}
 }
 
 // connect returns a connection to the server, which it starts if need be.
@@ -416,11 +407,11 @@ func (s *Toolset) dialOnce(ctx context.Context) (*conn, error) {
 	}
 	c := newConn(&s.server, &s.opts)
 	if s.server.URL != "" {
-		c.openURL()
-	} else if err := c.startProgram(); err != nil {
+		c.openURL(s.killed)
+	} else if err := c.startProgram(s.killed); err != nil {
 		return nil, err
 	}
-	s.track(c)
+	s.work.Go(func() { <-c.gone }) // Close waits for it
 	s.mu.Lock()
 	legacy := s.legacy
 	s.mu.Unlock()
@@ -441,22 +432,6 @@ func (s *Toolset) dialOnce(ctx context.Context) (*conn, error) {
 	s.legacy = !c.modern()
 	s.conn, s.started = c, s.opts.now()
 	return c, nil
-}
-
-// track lets Close wait for the end of c.
-func (s *Toolset) track(c *conn) {
-	s.mu.Lock()
-	s.conns[c] = struct{}{}
-	if s.killed {
-		c.kill()
-	}
-	s.mu.Unlock()
-	s.work.Go(func() {
-		<-c.gone
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.conns, c)
-	})
 }
 
 func (s *Toolset) named(err error) error {

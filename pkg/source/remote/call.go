@@ -37,7 +37,7 @@ func (a *Agent) run(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 	defer end()
 	late := context.AfterFunc(ctx, func() { time.AfterFunc(grace, end) })
 	defer late()
-	s := &stream{agent: a, alive: alive, progress: inv.Progress}
+	s := newStream(alive, a, inv.Progress)
 	result, err := channel.Call(ctx, inv, s, s)
 	if lost, ok := errors.AsType[*channel.EndedError](err); ok && s.failed != nil && ctx.Err() == nil {
 		where := fmt.Sprintf("agent %s at %s", a.Description.Name, a.Server.URL)

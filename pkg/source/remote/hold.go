@@ -21,7 +21,7 @@ type Held struct {
 // Close or Leave.
 func (s *Server) Hold(ctx context.Context, slug string, start agent.Start, notice func(text string)) *Held {
 	alive, end := context.WithCancel(ctx)
-	st := &stream{agent: &Agent{Server: s, Description: &Description{Name: slug}}, alive: alive, progress: notice}
+	st := newStream(alive, &Agent{Server: s, Description: &Description{Name: slug}}, notice)
 	return &Held{Conn: channel.Open(st, st, start), stream: st, end: end}
 }
 

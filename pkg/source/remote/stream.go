@@ -38,6 +38,7 @@ type stream struct {
 	agent    *Agent
 	alive    context.Context // its end ends the stream
 	progress func(text string)
+	begun    chan struct{} // closed when there is a start message
 
 	session string // of the root
 	seq     int64  // of the last event that was received
@@ -50,7 +51,6 @@ type stream struct {
 	mu     sync.Mutex
 	shift  int64 // from number to seq
 	ws     *wsconn.Conn
-	begun  chan struct{} // closed when there is a start message
 	start  []byte
 	kept   [][]byte // replies and results, which may not have arrived
 	unsent [][]byte // directives, which must not arrive twice
@@ -58,6 +58,10 @@ type stream struct {
 	cancel []byte
 	over   bool // the end event was read
 	closed bool
+}
+
+func newStream(alive context.Context, a *Agent, progress func(text string)) *stream {
+	return &stream{agent: a, alive: alive, progress: progress, begun: make(chan struct{}), had: map[eventID]bool{}}
 }
 
 // Read implements io.Reader. Its error is io.EOF when the run has ended, or cannot be
@@ -137,7 +141,7 @@ func (s *stream) note(text []byte) ([]byte, error) {
 // restart: the server sends the stored events of the run again, with higher numbers.
 func (s *stream) renumber(text []byte, id eventID, seq int64) []byte {
 	if s.seq == 0 {
-		s.number, s.had = seq-1, map[eventID]bool{}
+		s.number = seq - 1
 	}
 	s.again = s.again || s.seq > 0 && seq > s.seq+1
 	s.seq = seq
@@ -227,7 +231,7 @@ func Gone(err error) bool {
 // open begins or resumes the run on a new connection.
 func (s *stream) open(ws *wsconn.Conn) error {
 	select {
-	case <-s.started():
+	case <-s.begun:
 	case <-s.alive.Done():
 		ws.Abort()
 		return context.Cause(s.alive)
@@ -262,22 +266,11 @@ func (s *stream) open(ws *wsconn.Conn) error {
 	return nil
 }
 
-// started is closed when there is a start message.
-func (s *stream) started() chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.begun == nil {
-		s.begun = make(chan struct{})
-	}
-	return s.begun
-}
-
 // Write implements io.Writer: p is a message. One that does not arrive because the
 // connection is lost is sent again on the next, where it has no effect twice. A directive
 // is sent once.
 func (s *stream) Write(p []byte) (int, error) {
-	begun := s.started()
-	text := append([]byte(nil), p...)
+	text := bytes.Clone(p)
 	var m struct {
 		Kind, Session string
 		Seq           int64
@@ -291,7 +284,7 @@ func (s *stream) Write(p []byte) (int, error) {
 		}
 	case m.Kind == "start":
 		s.start = text
-		close(begun)
+		close(s.begun)
 		s.mu.Unlock()
 		return len(p), nil // the reader connects
 	case m.Kind == "ack":
