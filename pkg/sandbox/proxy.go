@@ -325,11 +325,13 @@ func (s *slot) Close() error {
 }
 
 // CloseWrite ends what the other side reads.
-func (s *slot) CloseWrite() error {
-	if c, ok := s.Conn.(interface{ CloseWrite() error }); ok {
+func (s *slot) CloseWrite() error { return closeWrite(s.Conn) }
+
+func closeWrite(conn net.Conn) error {
+	if c, ok := conn.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()
 	}
-	return s.Close()
+	return conn.Close()
 }
 
 // permits reports whether an entry of domains names host, which is lower case, and port.

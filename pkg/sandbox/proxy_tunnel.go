@@ -157,12 +157,7 @@ type buffered struct {
 func (b *buffered) Read(p []byte) (int, error) { return b.r.Read(p) }
 
 // CloseWrite ends what the other side reads.
-func (b *buffered) CloseWrite() error {
-	if c, ok := b.Conn.(interface{ CloseWrite() error }); ok {
-		return c.CloseWrite()
-	}
-	return b.Close()
-}
+func (b *buffered) CloseWrite() error { return closeWrite(b.Conn) }
 
 // single is a listener with one connection.
 type single struct {
