@@ -228,7 +228,7 @@ func TestResults(t *testing.T) {
 		case "same":
 			http.Redirect(w, r, "/pets/fine", http.StatusFound)
 		case "fine":
-			w.Header().Set("Link", `</pets/fine?fields[x]=b&page=9>; rel="next", </x>; rel=last`)
+			w.Header().Set("Link", `</pets/fine?fields[x]=b,c&page=9>; rel="next", </x>; rel=last`)
 			w.Header().Set("X-Total-Count", "40")
 			io.WriteString(w, "ok")
 		case "long":
@@ -253,7 +253,7 @@ func TestResults(t *testing.T) {
 		{"404", "\nno pet\n", "GET /pets/{id}: HTTP 404"},
 		{"429", "\n\n\nRetry-After: 7", "HTTP 429"},
 		{"jump", "Location: http://other.example/?key=1", "redirects to another server, http://other.example; this is not followed"},
-		{"same", "HTTP 200\nok\n\nX-Total-Count: 40\nFor the next page, set p_fields_x_ to b.", ""},
+		{"same", "HTTP 200\nok\n\nX-Total-Count: 40\nFor the next page, set p_fields_x_ to b,c.", ""},
 		{"long", "HTTP 200\n123456789\n\nThe response is too long: only its first 10 bytes are shown.", ""},
 		{"binary", "HTTP 200\n(4 bytes of application/zip; binary data is not shown)", ""},
 		{"latin", "HTTP 200\na\uFFFD", ""},

@@ -149,8 +149,8 @@ func (t *tool) hints(res *http.Response) (lines []string) {
 			lines = append(lines, name+": "+v)
 		}
 	}
-	for _, link := range strings.Split(strings.Join(res.Header.Values("Link"), ","), ",") {
-		address, rel, _ := strings.Cut(strings.Trim(link, " <"), ">")
+	for _, link := range strings.Split(strings.Join(res.Header.Values("Link"), ","), "<") { // which no address contains
+		address, rel, _ := strings.Cut(link, ">")
 		u, err := url.Parse(address)
 		if err != nil || !strings.Contains(strings.ReplaceAll(rel, `"`, ""), "rel=next") {
 			continue
