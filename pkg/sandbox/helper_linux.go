@@ -43,6 +43,17 @@ type order struct {
 	Processes int64 `json:"processes,omitempty"`
 }
 
+// sockets are the sockets that may be made.
+type sockets struct {
+	// Internet is whether those of IP may be; those of other machines may still be out of
+	// reach. Streams are TCP alone.
+	Internet bool `json:"internet,omitempty"`
+	Streams  bool `json:"streams,omitempty"`
+	// IPC permits the shared memory, semaphores and queues of System V, and POSIX queues:
+	// there is a namespace for them, or nothing else is restricted.
+	IPC bool `json:"ipc,omitempty"`
+}
+
 // A report is what a helper says.
 type report struct {
 	PID int `json:"pid,omitempty"` // of a process that it started

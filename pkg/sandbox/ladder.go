@@ -62,9 +62,7 @@ func (l *Ladder) String() string {
 	l.find()
 	var lines []string
 	for _, r := range rungs {
-		why := l.why[r]
-		why = cmp.Or(why, "works")
-		lines = append(lines, fmt.Sprintf("%s: %s", r, why))
+		lines = append(lines, fmt.Sprintf("%s: %s", r, cmp.Or(l.why[r], "works")))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -103,14 +101,7 @@ func (b *Box) confines() bool {
 // enforced.
 func (b *Box) Summary() string {
 	rung := b.place.Ladder.Rung()
-	var by, missing []string
-	for _, e := range b.enforcedBy(rung) {
-		if e.By == "" {
-			missing = append(missing, e.What)
-		} else {
-			by = append(by, e.What+" by "+e.By)
-		}
-	}
+	by, missing := b.split(rung)
 	text := "nothing is enforced"
 	if len(by) > 0 {
 		text = rung + ": " + strings.Join(by, ", ")
@@ -121,20 +112,21 @@ func (b *Box) Summary() string {
 	return text
 }
 
-// missing are the restrictions that a rung does not enforce.
-func (b *Box) missing(rung string) []string {
-	var list []string
+// split returns the restrictions that a rung enforces, with what does, and those that it does not.
+func (b *Box) split(rung string) (by, missing []string) {
 	for _, e := range b.enforcedBy(rung) {
 		if e.By == "" {
-			list = append(list, e.What)
+			missing = append(missing, e.What)
+		} else {
+			by = append(by, e.What+" by "+e.By)
 		}
 	}
-	return list
+	return by, missing
 }
 
 // check refuses what is required and not enforced, and says what is not otherwise, once.
 func (b *Box) check(rung string) error {
-	missing := b.missing(rung)
+	_, missing := b.split(rung)
 	if len(missing) == 0 {
 		return nil
 	}

@@ -43,17 +43,6 @@ var refused = []uint32{
 	unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_VHANGUP,
 }
 
-// sockets are the sockets that may be made.
-type sockets struct {
-	// Internet is whether those of IP may be; those of other machines may still be out of
-	// reach. Streams are TCP alone.
-	Internet bool `json:"internet,omitempty"`
-	Streams  bool `json:"streams,omitempty"`
-	// IPC permits the shared memory, semaphores and queues of System V, and POSIX queues:
-	// there is a namespace for them, or nothing else is restricted.
-	IPC bool `json:"ipc,omitempty"`
-}
-
 // sharedIPC are system calls that reach what other processes of the user share.
 var sharedIPC = []uint32{unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
 	unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK}
