@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,19 +68,8 @@ type Command struct {
 	Local string
 }
 
-func (c *Command) grace() time.Duration {
-	if c.Grace > 0 {
-		return c.Grace
-	}
-	return DefaultGrace
-}
-
-func (c *Command) pipeWait() time.Duration {
-	if c.PipeWait > 0 {
-		return c.PipeWait
-	}
-	return DefaultPipeWait
-}
+func (c *Command) grace() time.Duration    { return cmp.Or(max(c.Grace, 0), DefaultGrace) }
+func (c *Command) pipeWait() time.Duration { return cmp.Or(max(c.PipeWait, 0), DefaultPipeWait) }
 
 // environ is Env with the mark in it exactly once.
 func (c *Command) environ() []string {

@@ -137,9 +137,8 @@ func (t *Tool) try(ctx context.Context, timer *callTimer, inv *agent.Invocation,
 // result is what the model sees of a server's answer.
 func (t *Tool) result(inv *agent.Invocation, raw json.RawMessage) (agent.Result, error) {
 	parts, err := t.parts(raw)
-	key := inv.Key
-	key = cmp.Or(key, "call")
-	return agent.Result{Parts: limit(parts, t.set.opts.Redact, t.set.opts.SpoolDir, strings.ReplaceAll(key, "/", "_"))}, err
+	key := strings.ReplaceAll(cmp.Or(inv.Key, "call"), "/", "_")
+	return agent.Result{Parts: limit(parts, t.set.opts.Redact, t.set.opts.SpoolDir, key)}, err
 }
 
 // changeContext passes what a result says of the context to the run.

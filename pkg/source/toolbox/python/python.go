@@ -13,6 +13,7 @@
 package python
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -73,12 +74,7 @@ type Toolset struct {
 
 // Open returns a toolbox. Nothing is executed.
 func Open(o Options) *Toolset {
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.Grace <= 0 {
-		o.Grace = defaultGrace
-	}
+	o.Timeout, o.Grace = cmp.Or(max(o.Timeout, 0), DefaultTimeout), cmp.Or(max(o.Grace, 0), defaultGrace)
 	if o.MaxOutput <= 0 || o.MaxOutput > spool.MaxText {
 		o.MaxOutput = spool.MaxText
 	}

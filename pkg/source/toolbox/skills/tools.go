@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -72,15 +73,6 @@ func (t single) Spec() agent.ToolSpec {
 	}
 }
 
-// Call implements agent.Tool.
-func (t single) Call(_ context.Context, inv *agent.Invocation) (agent.Result, error) {
-	var args struct{ File string }
-	if err := json.Unmarshal([]byte(inv.Call.Args), &args); err != nil {
-		return agent.Result{}, err
-	}
-	return t.read(t.tool[0].Name, args.File)
-}
-
 type tool []*Skill
 
 // Spec implements agent.Tool.
@@ -100,6 +92,9 @@ func (t tool) Call(_ context.Context, inv *agent.Invocation) (agent.Result, erro
 	var args struct{ Name, File string }
 	if err := json.Unmarshal([]byte(inv.Call.Args), &args); err != nil {
 		return agent.Result{}, err
+	}
+	if len(t) == 1 {
+		args.Name = cmp.Or(args.Name, t[0].Name) // a single has no such argument
 	}
 	return t.read(args.Name, args.File)
 }

@@ -97,14 +97,14 @@ func (t *tool) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, e
 }
 
 func (b *box) query(ctx context.Context, inv *agent.Invocation, a *arguments) (any, error) {
+	m := reading
 	switch b.Access {
 	case companion.Versioned:
 		return b.versioned(ctx, inv, a)
 	case companion.ReadWrite:
-		r, _, err := b.at(ctx, b.Path, a.SQL, creating)
-		return r, err
+		m = creating
 	}
-	r, _, err := b.at(ctx, b.Path, a.SQL, reading)
+	r, _, err := b.at(ctx, b.Path, a.SQL, m)
 	return r, err
 }
 
