@@ -206,22 +206,21 @@ func (p *parser) emptyResult(obj *object, d *Description) error {
 	}
 	const usage = `valid are {"tag":"DoNothing"} and {"tag":"AddMessage","contents":TEXT}`
 	inner, err := parseObject(obj.take("empty-result"))
+	var tag string
+	if err == nil {
+		err = inner.text("tag", true, &tag)
+	}
+	switch {
+	case err != nil:
+	case tag == "DoNothing":
+		inner.take("contents")
+	case tag == "AddMessage":
+		err = inner.text("contents", true, &d.Empty)
+	default:
+		err = fmt.Errorf("tag %q is unknown", tag)
+	}
 	if err != nil {
 		return fmt.Errorf("empty-result: %w; %s", err, usage)
-	}
-	var tag string
-	if err := inner.text("tag", true, &tag); err != nil {
-		return fmt.Errorf("empty-result: %w; %s", err, usage)
-	}
-	switch tag {
-	case "DoNothing":
-		inner.take("contents")
-	case "AddMessage":
-		if err := inner.text("contents", true, &d.Empty); err != nil {
-			return fmt.Errorf("empty-result: %w; %s", err, usage)
-		}
-	default:
-		return fmt.Errorf("empty-result: tag %q is unknown; %s", tag, usage)
 	}
 	for _, key := range inner.unused() {
 		p.note("empty-result: unknown field %q is ignored", key)

@@ -38,12 +38,12 @@ type conn struct {
 	ready   chan struct{}
 	begins  func() // closes ready: calls may begin
 	work    sync.WaitGroup
+	alive   context.Context // of the goroutines in work; ended under mu
+	end     context.CancelFunc
 
 	mu          sync.Mutex
-	ended       bool
-	cancels     map[int]context.CancelFunc // of the goroutines in work
 	questions   int                        // of the server, that are being answered
-	ids         int                        // last one of a request, call or goroutine
+	ids         int                        // last one of a request or call
 	version     string                     // of the protocol, once agreed on
 	headerTools map[string]json.RawMessage // by name, where headersMatter
 	pending     map[string]*request        // without an answer so far, by key
@@ -62,8 +62,9 @@ type capability struct {
 }
 
 func newConn(server *Server, opts *Options) *conn {
-	c := &conn{server: server, opts: opts, cancels: map[int]context.CancelFunc{}, pending: map[string]*request{},
+	c := &conn{server: server, opts: opts, pending: map[string]*request{},
 		lost: make(chan struct{}), closing: make(chan struct{}), gone: make(chan struct{}), ready: make(chan struct{})}
+	c.alive, c.end = context.WithCancel(context.Background())
 	c.begins = sync.OnceFunc(func() { close(c.ready) })
 	c.lose = sync.OnceFunc(func() { close(c.lost) })
 	c.shut = sync.OnceFunc(func() { close(c.closing) })
@@ -87,10 +88,7 @@ func (c *conn) watch(ctx context.Context) {
 	case <-c.lost:
 	}
 	c.mu.Lock()
-	c.ended = true
-	for _, cancel := range c.cancels {
-		cancel()
-	}
+	c.end()
 	c.mu.Unlock()
 	c.work.Wait()
 	c.cause = c.transport.end(ctx, closed)
@@ -101,20 +99,13 @@ func (c *conn) watch(ctx context.Context) {
 func (c *conn) spawn(ctx context.Context, f func(context.Context)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended {
+	if c.alive.Err() != nil {
 		return
 	}
-	c.ids++
-	id := c.ids
 	ctx, cancel := context.WithCancel(ctx)
-	c.cancels[id] = cancel
 	c.work.Go(func() {
-		defer func() {
-			cancel()
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			delete(c.cancels, id)
-		}()
+		defer cancel()
+		defer context.AfterFunc(c.alive, cancel)()
 		f(ctx)
 	})
 }

@@ -74,10 +74,7 @@ func (w *web) do(ctx context.Context, method string, body []byte, version string
 	case http.MethodGet:
 		r.Header.Set("Accept", kindEvents)
 	}
-	w.mu.Lock()
-	session := w.session
-	w.mu.Unlock()
-	if session != "" && !mcp.IsModernProtocol(version) {
+	if session := w.sessionOf(version); session != "" {
 		r.Header.Set(sessionHeader, session)
 	}
 	if version != "" {
@@ -90,6 +87,16 @@ func (w *web) do(ctx context.Context, method string, body []byte, version string
 		r.Header.Set(name, value)
 	}
 	return w.client.Do(r)
+}
+
+// sessionOf returns the session of requests in a version of the protocol, "" if there is none.
+func (w *web) sessionOf(version string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if mcp.IsModernProtocol(version) {
+		return ""
+	}
+	return w.session
 }
 
 func (w *web) send(ctx context.Context, q *request) {
@@ -149,10 +156,7 @@ func (w *web) body(resp *http.Response) ([]byte, error) {
 // one, or the status with the beginning of the page. 404 means that the session is
 // lost, where there is one.
 func (w *web) refused(resp *http.Response, q *request) error {
-	w.mu.Lock()
-	session := w.session
-	w.mu.Unlock()
-	if resp.StatusCode == http.StatusNotFound && session != "" && !mcp.IsModernProtocol(q.version) && q.version != "" {
+	if resp.StatusCode == http.StatusNotFound && q.version != "" && w.sessionOf(q.version) != "" {
 		w.conn.lose()
 		return errRefused
 	}
@@ -306,10 +310,7 @@ func (w *web) end(ctx context.Context, closed bool) error {
 	if !closed {
 		return errForgotten
 	}
-	w.mu.Lock()
-	session := w.session
-	w.mu.Unlock()
-	if version := w.conn.protocol(); session != "" && !mcp.IsModernProtocol(version) {
+	if version := w.conn.protocol(); w.sessionOf(version) != "" {
 		ctx, cancel := context.WithTimeout(ctx, deleteWait)
 		defer cancel()
 		if resp, err := w.do(ctx, http.MethodDelete, nil, version, nil); err == nil {
