@@ -325,9 +325,9 @@ func withProxy(env []string, address string) []string {
 	return append(env, ours...)
 }
 
-func (b *Box) log(format string, args ...any) {
+func (b *Box) log(line string) {
 	if b.place.Log != nil {
-		b.place.Log("sandbox: " + fmt.Sprintf(format, args...))
+		b.place.Log(line)
 	}
 }
 

@@ -138,7 +138,7 @@ func (b *Box) check(rung string) error {
 	b.noted = true
 	b.mu.Unlock()
 	if !noted {
-		b.log("this machine cannot enforce %s (%s)", strings.Join(missing, ", "), b.place.Ladder.reasons(rung))
+		b.log(fmt.Sprintf("sandbox: this machine cannot enforce %s (%s)", strings.Join(missing, ", "), b.place.Ladder.reasons(rung)))
 	}
 	return nil
 }

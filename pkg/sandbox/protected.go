@@ -203,9 +203,7 @@ func (b *Box) setAside(absent []string) (said []string) {
 		root.Close()
 	}
 	for _, line := range said {
-		if b.place.Log != nil {
-			b.place.Log(line)
-		}
+		b.log(line)
 	}
 	return said
 }

@@ -260,7 +260,7 @@ func refuse(w http.ResponseWriter, err error) {
 
 // A refusals keeps what the proxy of one process has refused.
 type refusals struct {
-	log   func(line string) // of the person; may be nil
+	log   func(line string) // of the person
 	mu    sync.Mutex
 	lines []string
 }
@@ -269,9 +269,7 @@ func (r *refusals) add(line string) {
 	r.mu.Lock()
 	r.lines = append(r.lines, line)
 	r.mu.Unlock()
-	if r.log != nil {
-		r.log(line)
-	}
+	r.log(line)
 }
 
 // take returns a line for each, once.
@@ -284,7 +282,7 @@ func (r *refusals) take() string {
 }
 
 func (b *Box) proxyFor(domains []string, r *refusals) *Proxy {
-	r.log = b.place.Log
+	r.log = b.log
 	p := &Proxy{Domains: domains, Refused: r.add}
 	if b.adjust != nil {
 		b.adjust(p)

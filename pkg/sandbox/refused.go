@@ -22,9 +22,7 @@ func (b *Box) Refused(stderr string) []string {
 		line := fmt.Sprintf(format, args...)
 		if len(said) < maxRefused && !slices.Contains(said, line) {
 			said = append(said, line)
-			if b.place.Log != nil {
-				b.place.Log(line)
-			}
+			b.log(line)
 		}
 	}
 	for line := range strings.Lines(stderr) {

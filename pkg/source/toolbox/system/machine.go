@@ -11,33 +11,6 @@ import (
 	"time"
 )
 
-// machine tells what needs nothing but the machine; ok is false for other capabilities.
-func machine(capability string, o *Options) (data any, ok bool, err error) {
-	switch capability {
-	case "date":
-		data = date()
-	case "operating-system":
-		data = operatingSystem()
-	case "env-vars":
-		data = envNames(o)
-	case "running-user":
-		data, err = runningUser()
-	case "hostname":
-		data, err = hostname()
-	case "working-directory":
-		data = map[string]string{"path": o.Dir}
-	case "process-info":
-		data = processInfo()
-	case "uptime":
-		data, err = uptime()
-	case "disk":
-		data, err = disk(o.Dir)
-	default:
-		return nil, false, nil
-	}
-	return data, true, err
-}
-
 func date() any {
 	now := time.Now()
 	zone, _ := now.Zone()

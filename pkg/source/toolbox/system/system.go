@@ -232,10 +232,25 @@ func (t *tool) Sandbox() string {
 func (t *tool) WorkDir() string { return t.o.Dir }
 
 func (t *tool) data(ctx context.Context, inv *agent.Invocation, a *arguments) (any, error) {
-	if data, ok, err := machine(a.Capability, &t.o); ok {
-		return data, err
-	}
 	switch a.Capability {
+	case "date":
+		return date(), nil
+	case "operating-system":
+		return operatingSystem(), nil
+	case "env-vars":
+		return envNames(&t.o), nil
+	case "running-user":
+		return runningUser()
+	case "hostname":
+		return hostname()
+	case "working-directory":
+		return map[string]string{"path": t.o.Dir}, nil
+	case "process-info":
+		return processInfo(), nil
+	case "uptime":
+		return uptime()
+	case "disk":
+		return disk(t.o.Dir)
 	case "own-session":
 		return own(ctx, inv), nil
 	case "list-directory":
