@@ -216,8 +216,7 @@ func Executables(sources []Source) []string {
 func Stamp(sources []Source) string {
 	var b strings.Builder
 	for _, c := range list(sources).found {
-		id, _ := identify(c.real, c.info)
-		fmt.Fprintln(&b, c.abs, id, c.info.Size(), c.info.ModTime(), c.info.Mode()) // not every system has an id
+		fmt.Fprintln(&b, c.abs, c.real, process.Stamp(c.real))
 	}
 	return b.String()
 }

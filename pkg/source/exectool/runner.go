@@ -414,8 +414,7 @@ func (p Problem) Text() string {
 // CheckFile returns an error if the file at path must not be executed as a tool: it is
 // not executable, or users other than its owner can change it. It executes nothing.
 func CheckFile(path string) error {
-	l := &lister{seen: map[string]bool{}, folders: map[string]folder{}}
-	l.add(&Source{Path: path})
+	l := list([]Source{{Path: path}})
 	if len(l.problems) > 0 {
 		return l.problems[0].Err
 	}
