@@ -178,6 +178,24 @@ func TestNothingElseReachesTheServer(t *testing.T) {
 	}
 }
 
+// TestAnAnswerThatIsNotStreamedArrives: servers may answer a request for a stream at once.
+func TestAnAnswerThatIsNotStreamedArrives(t *testing.T) {
+	for _, protocol := range protocols {
+		answer := answers[protocol][false]
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, answer)
+		}))
+		run(t, model(protocol, s.URL), nil, func(ctx context.Context, e *lend.Endpoint) {
+			resp, text, err := post(ctx, e, paths[protocol], body(protocol, true), nil)
+			if err != nil || resp.StatusCode != http.StatusOK || text != answer {
+				t.Errorf("%s: %v: the program got %q, want %q", protocol, err, text, answer)
+			}
+		})
+		s.Close()
+	}
+}
+
 // TestARefusedKeyIsNotTheProgramsFault: the server's text may have a part of the key.
 func TestARefusedKeyIsNotTheProgramsFault(t *testing.T) {
 	for _, protocol := range protocols {

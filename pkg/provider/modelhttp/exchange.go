@@ -59,9 +59,10 @@ type Exchange struct {
 	settings *Settings
 	sent     atomic.Bool // set before the server can have the whole request: from then on it may charge for it
 
-	pass   *agent.Pass    // what is sent, if another program made the request
-	passed io.WriteCloser // gets the answer for it
-	kind   string         // the type of the answer's content
+	pass     *agent.Pass  // what is sent, if another program made the request
+	passed   io.Writer    // gets the answer for it
+	passHeld func() error // passes on what passed holds back
+	kind     string       // the type of the answer's content
 }
 
 // Open prepares a request to the path, such as "chat/completions", of the server that s

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -26,6 +25,7 @@ func (x *Exchange) Pass(ctx context.Context, req *agent.Request, a Answer, usage
 		p.Begun = true
 		return len(piece), p.Write(x.kind, piece)
 	})
+	var filter *withoutUsage
 	o := ObjectOf(body)
 	options := o.Get("stream_options")
 	if usage && string(o.Get("stream")) == "true" && string(ObjectOf(options).Get("include_usage")) != "true" {
@@ -33,21 +33,31 @@ func (x *Exchange) Pass(ctx context.Context, req *agent.Request, a Answer, usage
 			options = []byte("{}")
 		}
 		body = SetMember(body, "stream_options", SetMember(options, "include_usage", []byte("true")))
-		out = &withoutUsage{w: out}
+		filter = &withoutUsage{w: out}
+		out = filter
 	}
 	if x.Header == nil {
 		x.Header = map[string]string{}
 	}
 	maps.Copy(x.Header, p.Header)
 	x.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	x.pass, x.passed = p, redact.New(x.secrets).Writer(out) // a server may send back what it got
+	redacted := redact.New(x.secrets).Writer(out) // a server may send back what it got
+	x.pass, x.passed = p, redacted
+	x.passHeld = func() error {
+		if err := redacted.Close(); err != nil || filter == nil {
+			return err
+		}
+		return filter.end()
+	}
 	return x.Run(ctx, req, body, a)
 }
 
 // passRest passes on what follows the answer, or what is not one.
 func (x *Exchange) passRest(in io.Reader) error {
-	_, err := io.Copy(io.Discard, in)
-	return errors.Join(err, x.passed.Close())
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		return err
+	}
+	return x.passHeld()
 }
 
 func (x *Exchange) refused(res *http.Response) {
@@ -114,6 +124,16 @@ func (f *withoutUsage) Write(p []byte) (int, error) {
 		f.held = f.held[:copy(f.held, f.held[end:])]
 	}
 	return len(p), nil
+}
+
+// end passes on what has no empty line behind it: the answer of a server that does not stream, or
+// the last event of one that leaves that line out.
+func (f *withoutUsage) end() error {
+	if len(f.held) == 0 || isUsage(f.held) {
+		return nil
+	}
+	_, err := f.w.Write(f.held)
+	return err
 }
 
 // eventEnd returns the end of the first event, -1 if there is none.

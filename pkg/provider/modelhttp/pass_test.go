@@ -22,12 +22,14 @@ func TestSetMemberChangesOneMember(t *testing.T) {
 	}
 }
 
-// TestOnlyTheUsageIsLeftOut passes a stream in pieces of every size.
+// TestOnlyTheUsageIsLeftOut passes a stream in pieces of every size. The last event may have no
+// empty line behind it.
 func TestOnlyTheUsageIsLeftOut(t *testing.T) {
 	const usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}"
-	for _, end := range []string{"\n\n", "\r\n\r\n"} {
+	for _, test := range []struct{ end, last string }{{"\n\n", "\n\n"}, {"\r\n\r\n", "\r\n\r\n"}, {"\n\n", "\n"}, {"\n\n", ""}} {
+		end := test.end
 		before := ": a comment" + end + "data: {\"choices\":[{\"delta\":{\"content\":\"\\n\\n usage\"}}],\"usage\":null}" + end
-		after := "data: {\"choices\":[],\"prompt_filter_results\":[]}" + end + "data: {\"choices\":[{}],\"usage\":{\"a\":1}}" + end + "data: [DONE]" + end
+		after := "data: {\"choices\":[],\"prompt_filter_results\":[]}" + end + "data: {\"choices\":[{}],\"usage\":{\"a\":1}}" + end + "data: [DONE]" + test.last
 		in := []byte(before + usage + end + after)
 		for size := 1; size <= len(in); size++ {
 			var out bytes.Buffer
@@ -38,6 +40,9 @@ func TestOnlyTheUsageIsLeftOut(t *testing.T) {
 					t.Fatal(err)
 				}
 				rest = rest[n:]
+			}
+			if err := f.end(); err != nil {
+				t.Fatal(err)
 			}
 			if out.String() != before+after {
 				t.Fatalf("in pieces of %d bytes: %q, want %q", size, out.String(), before+after)
