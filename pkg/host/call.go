@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/observe"
 )
 
 // Tools returns the tools of an agent that its rights do not hide. Call applies these rights to
@@ -59,20 +60,6 @@ func (h *Host) Call(ctx context.Context, tool agent.Tool, args string, o CallOpt
 	}
 	r := h.Runner(o.Caller)
 	r.From.Traceparent = cmp.Or(o.Traceparent, r.From.Traceparent)
-	r.Observe = both(o.Observe, r.Observe)
+	r.Observe = observe.Tee(o.Observe, r.Observe)
 	return r.Call(ctx, tool, args)
-}
-
-// both returns an observer that calls two others, either of which may be nil.
-func both(first, second func(agent.Event)) func(agent.Event) {
-	switch {
-	case first == nil:
-		return second
-	case second == nil:
-		return first
-	}
-	return func(e agent.Event) {
-		first(e)
-		second(e)
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/leaf/redact"
+	"github.com/agents-exe/agents/pkg/observe"
 	"github.com/agents-exe/agents/pkg/policy"
 	"github.com/agents-exe/agents/pkg/runner"
 	"github.com/agents-exe/agents/pkg/schema"
@@ -199,7 +200,7 @@ func (h *Host) Run(ctx context.Context, name string, start agent.Start, o Option
 		}
 	}
 	run := &live{closed: make(chan struct{})}
-	r.Observe = both(both(o.Observe, r.Observe), func(e agent.Event) { h.note(run, &e) })
+	r.Observe = observe.Tee(o.Observe, r.Observe, func(e agent.Event) { h.note(run, &e) })
 	c := r.Start(ctx, start)
 	h.ending.Go(func() { h.end(c, run, s, o) })
 	return c, nil
