@@ -43,3 +43,11 @@ func TestTheEnvironmentOfACall(t *testing.T) {
 		t.Errorf("the environment has %d entries", len(less))
 	}
 }
+
+func TestSessionOfAKey(t *testing.T) {
+	for key, want := range map[string]string{"S.1.2": "S", "20261122-083004-mdzy7xxbsm.12.3": "20261122-083004-mdzy7xxbsm", "a.b.1.2": "a.b", "": "", "x": "", "x.1": ""} {
+		if got := CallSession(key); got != want {
+			t.Errorf("CallSession(%q) = %q, want %q", key, got, want)
+		}
+	}
+}

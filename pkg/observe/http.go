@@ -34,8 +34,6 @@ type HTTPOptions struct {
 	// 1 every request is one JSON object (application/json), else the body
 	// is the lines that JSONLines writes (application/x-ndjson).
 	Batch int
-	// Pieces includes the pieces of answers, as in JSONLines.
-	Pieces bool
 	// Wait limits how long Close sends events that are still queued; 0 means
 	// two seconds.
 	Wait time.Duration
@@ -148,12 +146,11 @@ func withoutURL(err error) error {
 	return err
 }
 
-// Observe queues e. It never waits for the server.
+// Observe queues e, unless it is a piece of an answer. It never waits for the server.
 func (h *HTTP) Observe(e agent.Event) {
-	if !h.opts.Pieces && piece(e.Kind) {
-		return
+	if !piece(e.Kind) {
+		h.add(jsonLine(e), e)
 	}
-	h.add(jsonLine(e), e)
 }
 
 // add queues a record that was made of e.

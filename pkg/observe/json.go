@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -88,6 +89,6 @@ func jsonEscape(r rune) string {
 	if r <= 0xffff {
 		return fmt.Sprintf(`\u%04x`, r)
 	}
-	r -= 0x10000
-	return fmt.Sprintf(`\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
+	high, low := utf16.EncodeRune(r)
+	return fmt.Sprintf(`\u%04x\u%04x`, high, low)
 }

@@ -142,7 +142,7 @@ func (t *Trace) session(e agent.Event) *traced {
 	}
 	s = &traced{parent: e.Parent, calls: map[string]*tracedCall{}}
 	outside, given := traceid.Parse(e.Traceparent)
-	switch up := t.sessions[sessionOf(e.Parent)]; {
+	switch up := t.sessions[agent.CallSession(e.Parent)]; {
 	case given:
 		s.context, s.remote = outside, true
 	case up != nil:
@@ -153,14 +153,6 @@ func (t *Trace) session(e agent.Event) *traced {
 	}
 	t.sessions[e.Session] = s
 	return s
-}
-
-// sessionOf returns the session of the call with the given key: SESSION.TURN.N.
-func sessionOf(key string) string {
-	for range 2 {
-		key = key[:max(strings.LastIndexByte(key, '.'), 0)]
-	}
-	return key
 }
 
 // span begins a span of the session, below its run.
@@ -209,7 +201,7 @@ func (t *Trace) endRun(e agent.Event) {
 	if e.Status != agent.StatusOK && e.Status != agent.StatusPartial {
 		s.run.fail(string(e.Status), e.Error)
 	}
-	if up := t.sessions[sessionOf(s.parent)]; up != nil && up.calls[s.parent] != nil {
+	if up := t.sessions[agent.CallSession(s.parent)]; up != nil && up.calls[s.parent] != nil {
 		up.calls[s.parent].status = e.Status
 	}
 	t.export(s.run, e.Time)
@@ -243,22 +235,19 @@ func (t *Trace) request(s *traced, e agent.Event) {
 			s.chat.usage(e.Usage)
 		}
 		t.endRequests(s, "", "")
-	case agent.EventCompaction:
-		if s.sum != nil {
-			s.sum.usage(e.Usage)
-			t.export(s.sum, e.Time)
-			s.sum = nil
-		}
-	case agent.EventFailure:
+	case agent.EventCompaction, agent.EventFailure:
+		failed := e.Kind == agent.EventFailure
 		switch {
 		case s.sum != nil:
 			s.sum.usage(e.Usage)
-			s.sum.fail(errorKind(e), e.Error)
+			if failed {
+				s.sum.fail(errorKind(e), e.Error)
+			}
 			t.export(s.sum, e.Time)
 			s.sum = nil
-		case e.TooLong: // the request is repeated if the conversation can be shortened
+		case failed && e.TooLong: // the request is repeated if the conversation can be shortened
 			s.failure = &e
-		default:
+		case failed:
 			if s.chat != nil {
 				s.chat.usage(e.Usage)
 			}

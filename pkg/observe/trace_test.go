@@ -491,17 +491,6 @@ func TestTraceFailures(t *testing.T) {
 	}
 }
 
-func TestSessionOfAKey(t *testing.T) {
-	for key, want := range map[string]string{"S.1.2": "S", "20261122-083004-mdzy7xxbsm.12.3": "20261122-083004-mdzy7xxbsm", "a.b.1.2": "a.b", "": "", "x": "", "x.1": ""} {
-		if got := sessionOf(key); got != want {
-			t.Errorf("sessionOf(%q) = %q, want %q", key, got, want)
-		}
-	}
-	if traceid.Call("S.1.2") == traceid.Call("S.1.3") {
-		t.Error("two calls have the same span")
-	}
-}
-
 func TestAddExportsASpan(t *testing.T) {
 	var out bytes.Buffer
 	trace, err := OpenTrace(TraceOptions{W: &out})
