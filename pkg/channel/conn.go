@@ -115,11 +115,6 @@ func (c *Conn) send(m message) error {
 	}
 }
 
-// Input sends a message of the user.
-func (c *Conn) Input(text string, media ...agent.Part) error {
-	return c.send(message{Kind: kindInput, Text: text, Media: media})
-}
-
 // Direct sends d to an agent of the run; see runner.Runner.Direct. Its Message is a text,
 // media or both.
 func (c *Conn) Direct(d agent.Directive) error {

@@ -39,22 +39,22 @@ func (s *Server) Serve(ctx context.Context) (*agent.Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer s.limit(ctx)()
-	in, out := newLines(s.In), &writer{w: s.Out}
+	in := newLines(s.In)
 	first, err := readStart(ctx, in)
 	if err != nil {
-		return fail(out, 1, err)
+		return s.fail(1, err)
 	}
 	r := &serving{server: s, in: in, cancel: cancel, ready: make(chan struct{})}
 	go r.read()
 	r.channel, err = s.Start(ctx, first)
 	close(r.ready)
 	if err != nil {
-		return fail(out, 1, cmp.Or(ended(ctx), err))
+		return s.fail(1, cmp.Or(ended(ctx), err))
 	}
 	var last int64
 	for e := range r.channel.Events() {
 		if err == nil {
-			err = out.event(e)
+			err = s.write(EncodeEvent(e))
 			last = e.Seq
 		}
 		if err != nil {
@@ -63,7 +63,7 @@ func (s *Server) Serve(ctx context.Context) (*agent.Outcome, error) {
 	}
 	outcome, runErr := r.channel.Wait()
 	if err != nil {
-		_, _ = fail(out, last, err) // if an event was too long, the end event can still be written
+		_, _ = s.fail(last, err) // if an event was too long, the end event can still be written
 		return outcome, errors.Join(err, runErr)
 	}
 	return outcome, runErr
@@ -85,10 +85,18 @@ func interrupted(text string) error {
 }
 
 // fail writes an end event with err.
-func fail(out *writer, seq int64, err error) (*agent.Outcome, error) {
+func (s *Server) fail(seq int64, err error) (*agent.Outcome, error) {
 	outcome := &agent.Outcome{Status: agent.StatusOf(err)}
 	e := agent.Event{Kind: agent.EventEnd, Time: time.Now(), Seq: seq, Status: outcome.Status, Error: err.Error(), Total: &agent.TotalUsage{}}
-	return outcome, errors.Join(err, out.write(e))
+	return outcome, errors.Join(err, s.write(encode(e)))
+}
+
+// write writes a line that was encoded.
+func (s *Server) write(line []byte, err error) error {
+	if err == nil {
+		_, err = s.Out.Write(line)
+	}
+	return err
 }
 
 // readStart reads the start message, until ctx ends.

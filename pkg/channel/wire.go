@@ -10,7 +10,6 @@ import (
 	"io"
 	"reflect"
 	"strings"
-	"sync"
 	"unicode"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -102,39 +101,16 @@ func lineError(line []byte, err error) error {
 	return err
 }
 
-// A writer writes one line for each value. It is safe for concurrent use.
-type writer struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (w *writer) write(v any) error { return w.line(encode(v)) }
-
-func (w *writer) event(e agent.Event) error { return w.line(EncodeEvent(e)) }
-
-// line writes a line that was encoded.
-func (w *writer) line(line []byte, err error) error {
-	if err != nil {
-		return err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_, err = w.w.Write(line)
-	return err
-}
-
 // encode returns the line for v. The error is errLong if it is too long.
 func encode(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	line, err := jsondoc.Encode(v, "")
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if buf.Len() > MaxLine {
+	case len(line) >= MaxLine:
 		return nil, errLong
 	}
-	return buf.Bytes(), nil
+	return append(line, '\n'), nil
 }
 
 // jsonError says what is wrong with a line that json.Unmarshal refused with err, in words
