@@ -11,7 +11,6 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/leaf/jsonrpc"
 	"github.com/agents-exe/agents/pkg/schema"
 )
 
@@ -122,7 +121,7 @@ func (q *question) start(ctx context.Context, id string, args json.RawMessage) (
 	if err != nil {
 		return agent.Result{}, fmt.Errorf("nothing ran: %w", err)
 	}
-	reporter := q.request.startReporter(ctx, q.server.opts.Hide)
+	reporter := q.request.startReporter(ctx)
 	for e := range c.Events() {
 		reporter.event(e)
 	}
@@ -138,7 +137,7 @@ func (s *Server) callTool(ctx context.Context, r *request, tool agent.Tool, roun
 	spec := tool.Spec()
 	args, err := s.answered(spec, r.message.args, round)
 	if errors.Is(err, errState) {
-		r.fault = &jsonrpc.Error{Code: mcp.INVALID_PARAMS, Message: err.Error()}
+		r.fault = invalidParams("%v", err)
 	}
 	if err != nil {
 		return failure("nothing ran: " + err.Error())
@@ -168,7 +167,7 @@ func (s *Server) callTool(ctx context.Context, r *request, tool agent.Tool, roun
 
 // call passes one call of a tool through the gate.
 func (s *Server) call(ctx context.Context, r *request, tool agent.Tool, args string) (agent.Result, error) {
-	reporter := r.startReporter(ctx, s.opts.Hide)
+	reporter := r.startReporter(ctx)
 	defer reporter.close()
 	return s.opts.Call(ctx, tool, args, r.message.traceparent(), reporter.event)
 }

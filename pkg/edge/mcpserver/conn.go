@@ -194,7 +194,7 @@ func (s *Server) check(m *message, header http.Header) *jsonrpc.Error {
 		}
 	case string(mcp.MethodToolsCall):
 		if s.mcp.GetTool(m.name) == nil {
-			return &jsonrpc.Error{Code: mcp.INVALID_PARAMS, Message: "unknown tool: " + m.name}
+			return invalidParams("unknown tool: %s", m.name)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -319,11 +319,7 @@ func (r *request) ask(ctx context.Context, method mcp.MCPMethod, params, result 
 		defer c.mu.Unlock()
 		delete(c.asked, key)
 	}()
-	request := map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": id, "method": method}
-	if params != nil {
-		request["params"] = params
-	}
-	text, err := jsonrpc.Encode(request)
+	text, err := jsonrpc.Encode(jsonrpc.Request(id, params, string(method)))
 	if err != nil {
 		return err
 	}
@@ -335,14 +331,9 @@ func (r *request) ask(ctx context.Context, method mcp.MCPMethod, params, result 
 		}
 		return jsonrpc.Unmarshal(m.Result, result)
 	case <-ctx.Done():
-		if text, err := jsonrpc.Encode(notification(string(mcp.MethodNotificationCancelled), map[string]any{"requestId": id})); err == nil {
+		if text, err := jsonrpc.Encode(jsonrpc.Request(nil, map[string]any{"requestId": id}, string(mcp.MethodNotificationCancelled))); err == nil {
 			r.out.notify(text)
 		}
 		return context.Cause(ctx)
 	}
-}
-
-// notification is a message that expects no answer.
-func notification(method string, params any) map[string]any {
-	return map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "method": method, "params": params}
 }

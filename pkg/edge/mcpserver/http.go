@@ -26,13 +26,15 @@ const Path = "/mcp"
 const (
 	DefaultMaxClients = 256
 	DefaultMaxStreams = 256
-	DefaultIdle       = 30 * time.Minute
-	DefaultBodyTime   = 60 * time.Second
 )
 
+// MaxIdle is how long a session lives without a request or an open stream.
+const MaxIdle = 30 * time.Minute
+
 const (
-	maxConnections  = 2048 // of clients that were authorized
-	maxUnauthorised = 64   // others
+	bodyTime        = 60 * time.Second // for a client to send the body of a request
+	maxConnections  = 2048             // of clients that were authorized
+	maxUnauthorised = 64               // others
 	maxHeader       = 64 << 10
 	headerWait      = 10 * time.Second
 	writeWait       = 30 * time.Second // for a client to take what was written
@@ -55,10 +57,6 @@ type HTTPOptions struct {
 	MaxClients int
 	// MaxStreams is how many streams wait for notifications.
 	MaxStreams int
-	// Idle is how long a session lives without a request or an open stream.
-	Idle time.Duration
-	// BodyTime is how long a client may take to send the body of a request.
-	BodyTime time.Duration
 }
 
 // ServeListener serves clients that connect to l by the protocol's streamable HTTP
@@ -73,7 +71,7 @@ type HTTPOptions struct {
 func (s *Server) ServeListener(ctx context.Context, l net.Listener, opts HTTPOptions) error {
 	calls, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
-	e := s.endpoint(ctx.Done(), opts, l.Addr())
+	e := s.endpoint(ctx, opts, l.Addr())
 	var sweeping sync.WaitGroup
 	sweeping.Go(func() { e.sweep(ctx) })
 	h := &http.Server{
@@ -113,7 +111,7 @@ func (s *Server) ServeListener(ctx context.Context, l net.Listener, opts HTTPOpt
 // and where they come from. Streams of notifications end with ctx. stop ends all sessions
 // and tasks; it returns when no request is being answered.
 func (s *Server) Handler(ctx context.Context) (h http.Handler, stop func()) {
-	e := s.endpoint(ctx.Done(), HTTPOptions{}, nil)
+	e := s.endpoint(ctx, HTTPOptions{}, nil)
 	e.admitted = true
 	sweep, end := context.WithCancel(context.WithoutCancel(ctx))
 	var sweeping sync.WaitGroup
@@ -126,16 +124,15 @@ func (s *Server) Handler(ctx context.Context) (h http.Handler, stop func()) {
 }
 
 type endpoint struct {
-	server   *Server
-	admitted bool            // its requests are checked
-	ending   <-chan struct{} // closed when streams of notifications have to end
-	hosts    admission.Hosts
-	tokens   admission.Tokens
-	max      int // sessions of one token
-	idle     time.Duration
-	bodyTime time.Duration
-	open     chan struct{} // one for each request that is being answered
-	streams  chan struct{}
+	server     *Server
+	admitted   bool            // its requests are checked
+	ending     <-chan struct{} // closed when streams of notifications have to end
+	whenEnding func(f func()) (stop func() bool)
+	hosts      admission.Hosts
+	tokens     admission.Tokens
+	max        int           // sessions of one token
+	open       chan struct{} // one for each request that is being answered
+	streams    chan struct{}
 
 	tasks *tasks
 
@@ -147,11 +144,12 @@ type endpoint struct {
 	closed    bool           // no request may begin
 }
 
-func (s *Server) endpoint(ending <-chan struct{}, opts HTTPOptions, addr net.Addr) *endpoint {
+// endpoint makes an endpoint whose streams of notifications end with ctx.
+func (s *Server) endpoint(ctx context.Context, opts HTTPOptions, addr net.Addr) *endpoint {
 	return &endpoint{
-		server: s, ending: ending,
+		server: s, ending: ctx.Done(), whenEnding: func(f func()) func() bool { return context.AfterFunc(ctx, f) },
 		hosts: admission.NewHosts(opts.Host, addr), tokens: admission.NewTokens(opts.Tokens),
-		max: max(1, cmp.Or(opts.MaxClients, DefaultMaxClients)/max(1, len(opts.Tokens))), idle: cmp.Or(opts.Idle, DefaultIdle), bodyTime: cmp.Or(opts.BodyTime, DefaultBodyTime),
+		max:  max(1, cmp.Or(opts.MaxClients, DefaultMaxClients)/max(1, len(opts.Tokens))),
 		open: make(chan struct{}, maxOpen), large: map[string]int{}, maxLarge: max(1, maxLarge/max(1, len(opts.Tokens))),
 		streams:  make(chan struct{}, cmp.Or(opts.MaxStreams, DefaultMaxStreams)),
 		sessions: map[string]*peer{}, tasks: newTasks(max(1, maxTasks/max(1, len(opts.Tokens)))),
@@ -181,7 +179,7 @@ func (e *endpoint) begin() bool {
 // ServeHTTP implements http.Handler.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.admitted {
-		admission.LimitBody(w, r, e.bodyTime)
+		admission.LimitBody(w, r, bodyTime)
 	}
 	if !e.begin() {
 		refuse(w, http.StatusServiceUnavailable, "the server is ending")

@@ -579,10 +579,10 @@ func TestHTTPSessionOfWhichNothingIsHeardEnds(t *testing.T) {
 		stream := w.do(t.Context(), sent{method: "GET", header: waiting})
 		defer stream.Body.Close()
 		go io.Copy(io.Discard, stream.Body)
-		time.Sleep(mcpserver.DefaultIdle + mcpserver.DefaultIdle/4)
+		time.Sleep(mcpserver.MaxIdle + mcpserver.MaxIdle/4)
 		for want, header := range map[int]map[string]string{404: quiet, 200: waiting} {
 			if status, body, _ := w.post(sent{body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, header: header}); status != want {
-				t.Errorf("after %s: %d %s, want %d", mcpserver.DefaultIdle, status, body, want)
+				t.Errorf("after %s: %d %s, want %d", mcpserver.MaxIdle, status, body, want)
 			}
 		}
 		stream.Body.Close()

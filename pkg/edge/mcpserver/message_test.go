@@ -43,7 +43,7 @@ func FuzzParse(f *testing.F) {
 // TestASessionEndsOnce: of requests that end one session at the same time, each of which has
 // found it, the first ends it, and the server answers on.
 func TestASessionEndsOnce(t *testing.T) {
-	e := New(Options{}).endpoint(nil, HTTPOptions{}, nil)
+	e := New(Options{}).endpoint(t.Context(), HTTPOptions{}, nil)
 	conn, err := e.server.connect(e.tasks, "")
 	if err != nil {
 		t.Fatal(err)

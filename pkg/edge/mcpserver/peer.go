@@ -206,25 +206,11 @@ func (e *endpoint) run(w http.ResponseWriter, r *http.Request, c *conn, m *messa
 		return
 	}
 	if m.listens() {
-		defer whenClosed(e.ending, func() { cancel(errEnded) })()
+		defer e.whenEnding(func() { cancel(errEnded) })()
 		defer c.startForward(out)()
 	}
 	text, code := request.answer(ctx)
 	out.finish(text, status(m, code))
-}
-
-// whenClosed runs f once done is closed, unless stop was called before.
-func whenClosed(done <-chan struct{}, f func()) (stop func()) {
-	stopping, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		select {
-		case <-done:
-			f()
-		case <-stopping:
-		}
-	}()
-	return func() { close(stopping); <-stopped }
 }
 
 // status is the HTTP status of an answer with a JSON-RPC error; 2026-07-28 says
@@ -333,14 +319,14 @@ func (e *endpoint) removed(match func(*peer) bool) (list []*peer) {
 
 // sweep ends sessions that were not used for a long time, until ctx ends.
 func (e *endpoint) sweep(ctx context.Context) {
-	ticker := time.NewTicker(max(e.idle/8, time.Second))
+	ticker := time.NewTicker(MaxIdle / 8)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			e.drop(func(c *peer) bool { return c.busy == 0 && now.Sub(c.used) >= e.idle })
+			e.drop(func(c *peer) bool { return c.busy == 0 && now.Sub(c.used) >= MaxIdle })
 		}
 	}
 }

@@ -22,7 +22,6 @@ const (
 // that, and as log messages down to the level that it wants.
 type reporter struct {
 	request *request
-	hide    func(string) string
 	level   mcp.LoggingLevel // "": no log
 	texts   chan report      // nil: the client asked for neither
 	done    chan struct{}    // closed when all is written
@@ -36,8 +35,8 @@ type report struct {
 }
 
 // startReporter begins to send reports to r's client. close must follow.
-func (r *request) startReporter(ctx context.Context, hide func(string) string) *reporter {
-	t := &reporter{request: r, hide: hide, level: r.conn.session.logLevel(ctx)}
+func (r *request) startReporter(ctx context.Context) *reporter {
+	t := &reporter{request: r, level: r.conn.session.logLevel(ctx)}
 	if r.token == nil && t.level == "" {
 		return t // a task needs only the last text, which event sets
 	}
@@ -63,7 +62,7 @@ func (t *reporter) notify(method string, params any) {
 	if t.request.task.isDetached() {
 		return
 	}
-	if text, err := jsonrpc.Encode(notification(method, params)); err == nil {
+	if text, err := jsonrpc.Encode(jsonrpc.Request(nil, params, method)); err == nil {
 		t.request.out.notify(text)
 	}
 }
@@ -78,7 +77,7 @@ func (t *reporter) event(e agent.Event) {
 	if !ok {
 		return
 	}
-	s.text = t.hide(s.text)
+	s.text = t.request.conn.server.opts.Hide(s.text)
 	if runes := []rune(s.text); len(runes) > maxReport {
 		s.text = string(runes[:maxReport]) + "…"
 	}

@@ -150,31 +150,28 @@ func (s *Server) promptArgs(ctx context.Context, p Prompt, params mcp.GetPromptP
 
 // checkPrompt validates a request for a prompt, for which the library has no errors.
 func (s *Server) checkPrompt(m *message) *jsonrpc.Error {
-	wrong := func(format string, args ...any) *jsonrpc.Error {
-		return &jsonrpc.Error{Code: mcp.INVALID_PARAMS, Message: fmt.Sprintf(format, args...)}
-	}
 	name, ok := jsonrpc.Text(m.params["name"])
 	if !ok {
-		return wrong("params.name: it must be a string")
+		return invalidParams("params.name: it must be a string")
 	}
 	s.mu.Lock()
 	p, ok := s.prompts[name]
 	s.mu.Unlock()
 	if !ok {
-		return wrong("unknown prompt: %s", name)
+		return invalidParams("unknown prompt: %s", name)
 	}
 	var args map[string]json.RawMessage
 	if raw := m.params["arguments"]; raw != nil && json.Unmarshal(raw, &args) != nil {
-		return wrong("params.arguments: it must be an object")
+		return invalidParams("params.arguments: it must be an object")
 	}
 	for key, raw := range args {
 		if _, ok := jsonrpc.Text(raw); !ok {
-			return wrong("params.arguments: %s must be a string", key)
+			return invalidParams("params.arguments: %s must be a string", key)
 		}
 	}
 	for _, a := range p.Args {
 		if _, ok := args[a.Name]; a.Required && !ok && !m.modern { // otherwise the client is asked
-			return wrong("params.arguments: %s is missing", a.Name)
+			return invalidParams("params.arguments: %s is missing", a.Name)
 		}
 	}
 	return nil

@@ -274,7 +274,7 @@ func (c completer) CompleteResourceArgument(ctx context.Context, uri string, arg
 // wrong is an error about the parameters of the request of ctx.
 func wrong(ctx context.Context, message string) error {
 	if r := requestFrom(ctx); r != nil {
-		r.fault = &jsonrpc.Error{Code: mcp.INVALID_PARAMS, Message: message}
+		r.fault = invalidParams("%s", message)
 	}
 	return errors.New(message)
 }

@@ -19,10 +19,12 @@ import (
 
 // The limits, used where a field of Options is 0.
 const (
-	DefaultMaxCalls  = 128
 	DefaultLinger    = 10 * time.Second
 	DefaultTaskAfter = 10 * time.Second
 )
+
+// maxCalls is how many calls run at the same time. Others wait.
+const maxCalls = 128
 
 // MaxLine is the length of the longest message that is taken.
 const MaxLine = 16 << 20
@@ -50,8 +52,6 @@ type Options struct {
 	Panicked func(text string)
 	// Hide takes out of a text what no client may see; nil changes nothing.
 	Hide func(string) string
-	// MaxCalls is how many calls run at the same time. Others wait.
-	MaxCalls int
 	// Linger is how long calls may run after the end of the input before they
 	// are ended. They are answered in any case.
 	Linger time.Duration
@@ -87,7 +87,6 @@ type Server struct {
 
 // New makes a server that offers nothing yet.
 func New(opts Options) *Server {
-	opts.MaxCalls = cmp.Or(opts.MaxCalls, DefaultMaxCalls)
 	opts.Linger = cmp.Or(opts.Linger, DefaultLinger)
 	opts.TaskAfter = cmp.Or(opts.TaskAfter, DefaultTaskAfter)
 	opts.Name = cmp.Or(opts.Name, "agents")
@@ -96,7 +95,7 @@ func New(opts Options) *Server {
 	}
 	s := &Server{
 		opts:    opts,
-		calls:   make(chan struct{}, opts.MaxCalls),
+		calls:   make(chan struct{}, maxCalls),
 		key:     []byte(rand.Text()),
 		current: &generation{users: 1, idle: make(chan struct{})},
 		conns:   map[*conn]struct{}{},

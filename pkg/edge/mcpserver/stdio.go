@@ -20,9 +20,7 @@ const flushWait = 2 * time.Second
 // A pipe is a client on a pair of streams.
 type pipe struct {
 	*conn
-	writer  *lineWriter
-	greeted bool // initialize was answered; used only by the loop of Serve
-
+	writer    *lineWriter
 	open      chan struct{}
 	large     chan struct{}
 	answering sync.WaitGroup
@@ -156,12 +154,11 @@ func (p *pipe) take(ctx context.Context, l jsonrpc.Line) {
 	case m == nil:
 	case m.ID == nil || m.IsAnswer():
 		p.receive(m)
-	case !p.greeted && !m.modern && !first(m.Method):
+	case !p.session.greeted.Load() && !m.modern && !first(m.Method):
 		p.refuse(ctx, m.ID, invalid("the connection begins with initialize, not with %s", m.Method))
 	case m.Method == string(mcp.MethodInitialize) && !m.modern:
 		// At once: what follows may depend on it.
-		text, ok := p.initialize(ctx, m)
-		p.greeted = p.greeted || ok
+		text, _ := p.initialize(ctx, m)
 		p.writer.send(text)
 	default:
 		p.begin(ctx, m, len(l.Text) > largeLine)
