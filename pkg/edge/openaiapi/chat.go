@@ -82,5 +82,5 @@ func (o *chatOutput) fail(err error) {
 		writeError(o.w, err)
 		return
 	}
-	o.send("", object{"error": asAPIError(err)})
+	o.send("", errorObject(asAPIError(err)))
 }

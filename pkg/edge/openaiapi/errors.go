@@ -76,20 +76,21 @@ func asAPIError(err error) *apiError {
 	return e
 }
 
-func writeError(w http.ResponseWriter, err error) {
-	e := asAPIError(err)
-	e.head(w)
-	writeJSON(w, e.status, object{"error": e})
-}
+func writeError(w http.ResponseWriter, err error) { writeErrorAs(w, err, errorObject) }
 
-// head writes the headers of an error.
-func (e *apiError) head(w http.ResponseWriter) {
+// errorObject returns an error in OpenAI's form.
+func errorObject(e *apiError) object { return object{"error": e} }
+
+// writeErrorAs writes an error in the form of a protocol.
+func writeErrorAs(w http.ResponseWriter, err error, form func(*apiError) object) {
+	e := asAPIError(err)
 	if e.retry > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.retry.Seconds()))))
 	}
 	if e.final { // the libraries of OpenAI repeat a request after many errors
 		w.Header().Set("X-Should-Retry", "false")
 	}
+	writeJSON(w, e.status, form(e))
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

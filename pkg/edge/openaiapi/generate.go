@@ -85,8 +85,7 @@ func (r *generateRequest) model(n *items) (*agent.Request, error) {
 	case given(c.Typed):
 		return nil, unsupported("generationConfig.responseSchema", "want responseJsonSchema")
 	}
-	t := newThread(nil)
-	t.prompt = new([]string)
+	t := &thread{forModel: true}
 	out := &agent.Request{}
 	if r.System != nil {
 		parts, err := r.parts(n, r.System.Parts, "systemInstruction.parts", nil)
@@ -263,11 +262,7 @@ func (o *generateOutput) finish(r *reply) {
 		parts = append(parts, object{"text": r.text})
 	}
 	for _, c := range r.calls {
-		args := c.args
-		if !json.Valid([]byte(args)) {
-			args = "{}"
-		}
-		parts = append(parts, object{"functionCall": object{"id": c.id, "name": c.name, "args": json.RawMessage(args)}})
+		parts = append(parts, object{"functionCall": object{"id": c.id, "name": c.name, "args": c.input()}})
 	}
 	reason := "STOP"
 	switch r.short {
@@ -288,7 +283,7 @@ func (o *generateOutput) finish(r *reply) {
 
 func (o *generateOutput) fail(err error) {
 	if !o.begun {
-		writeGenerateError(o.w, err)
+		writeErrorAs(o.w, err, generateError)
 		return
 	}
 	o.send("", generateError(asAPIError(err)))
@@ -305,10 +300,4 @@ func generateError(e *apiError) object {
 		}
 	}
 	return object{"error": object{"code": e.status, "message": e.Text, "status": status}}
-}
-
-func writeGenerateError(w http.ResponseWriter, err error) {
-	e := asAPIError(err)
-	e.head(w)
-	writeJSON(w, e.status, generateError(e))
 }

@@ -217,8 +217,8 @@ func (h *Handler) accept(r *http.Request, req *request) (*heldRun, error) {
 		}
 	}
 	n := &items{left: func() error { return context.Cause(r.Context()) }}
-	t, err := req.thread(n, newThread(earlier), req.api != chatAPI)
-	if err != nil {
+	t := newThread(earlier)
+	if err = req.thread(n, t); err != nil {
 		return nil, err
 	}
 	o := options{single: !req.Parallel, compact: req.api == compactAPI}

@@ -65,6 +65,14 @@ type call struct {
 	n                          int
 }
 
+// input returns the arguments in the form of protocols in which they are JSON.
+func (c call) input() json.RawMessage {
+	if !json.Valid([]byte(c.args)) {
+		return json.RawMessage("{}")
+	}
+	return json.RawMessage(c.args)
+}
+
 // An output receives what is said in a run for one request, and writes the reply.
 type output interface {
 	// text adds a piece to the text of the turn; again says that the text so far is

@@ -68,9 +68,7 @@ func (r *messagesRequest) model(n *items) (*agent.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	prompt := []string{}
-	t := newThread(nil)
-	t.prompt = &prompt
+	t := &thread{forModel: true}
 	t.system(textOf(system))
 	err = each(n, r.Messages, "messages", func(m *message, param string) error { return m.addBlocks(n, t, param) })
 	if err == nil {
@@ -79,7 +77,7 @@ func (r *messagesRequest) model(n *items) (*agent.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &agent.Request{System: strings.Join(prompt, "\n\n"), Messages: t.messages}
+	out := &agent.Request{System: strings.Join(t.prompt, "\n\n"), Messages: t.messages}
 	if f := r.Output.Format; f != nil {
 		out.Output = f.Schema
 	}
@@ -241,14 +239,11 @@ func (o *messagesOutput) finish(r *reply) {
 	reason := "end_turn"
 	for _, c := range r.calls {
 		reason = "tool_use"
-		args := c.args
-		if !json.Valid([]byte(args)) {
-			args = "{}"
-		}
+		args := c.input()
 		use := object{"type": "tool_use", "id": c.id, "name": c.name, "input": object{}}
-		o.block(use, object{"type": "input_json_delta", "partial_json": args})
+		o.block(use, object{"type": "input_json_delta", "partial_json": string(args)})
 		o.stop()
-		content = append(content, object{"type": "tool_use", "id": c.id, "name": c.name, "input": json.RawMessage(args)})
+		content = append(content, object{"type": "tool_use", "id": c.id, "name": c.name, "input": args})
 	}
 	reason = cmp.Or(strings.NewReplacer(cutShort, "max_tokens", withheld, "refusal").Replace(r.short), reason)
 	whole := o.message(r.usage, content...)
@@ -263,7 +258,7 @@ func (o *messagesOutput) finish(r *reply) {
 
 func (o *messagesOutput) fail(err error) {
 	if !o.begun {
-		writeMessagesError(o.w, err)
+		writeErrorAs(o.w, err, messagesError)
 		return
 	}
 	o.event("error", messagesError(asAPIError(err)))
@@ -287,10 +282,4 @@ func messagesError(e *apiError) object {
 		}
 	}
 	return object{"type": "error", "error": object{"type": kind, "message": e.Text}}
-}
-
-func writeMessagesError(w http.ResponseWriter, err error) {
-	e := asAPIError(err)
-	e.head(w)
-	writeJSON(w, e.status, messagesError(e))
 }

@@ -32,7 +32,6 @@ type ProgramCall struct {
 // Generate says what the address of a request of ProtocolGenerate does: the model, and whether the
 // answer is streamed.
 func (c *ProgramCall) Generate(model string, stream bool) {
-	c.generate = cmp.Or(c.generate, &generateRequest{})
 	c.model, c.generate.Stream = model, stream
 }
 
@@ -45,24 +44,24 @@ func ParseProgram(protocol string, body []byte) *ProgramCall {
 	if err == nil {
 		err = json.Unmarshal(body, &object)
 	}
-	switch {
-	case err != nil:
-		c.Refused, c.Invalid = decodeError(err, 0), true
-	case protocol == agent.ProtocolAnthropic:
+	var req interface {
+		model(n *items) (*agent.Request, error)
+	} = c.req
+	switch protocol {
+	case agent.ProtocolAnthropic:
 		c.messages = &messagesRequest{}
-		if c.Refused = decodeError(json.Unmarshal(body, c.messages), 0); c.Refused == nil {
-			c.Request, c.Refused = c.messages.model(n)
-			c.req.Parallel = !c.messages.Choice.Single
-		}
-	case protocol == agent.ProtocolGenerate:
-		c.generate, c.req.Parallel = &generateRequest{}, true
-		if c.Refused = decodeError(json.Unmarshal(body, c.generate), 0); c.Refused == nil {
-			c.Request, c.Refused = c.generate.model(n)
-		}
-	default:
-		if c.Refused = decodeError(json.Unmarshal(body, c.req), 0); c.Refused == nil {
-			c.Request, c.Refused = c.req.model(n, protocol == agent.ProtocolResponses)
-		}
+		req = c.messages
+	case agent.ProtocolGenerate:
+		c.generate = &generateRequest{}
+		req = c.generate
+	case agent.ProtocolResponses:
+		c.req.api = responsesAPI
+	}
+	if c.Invalid = err != nil; !c.Invalid {
+		err = json.Unmarshal(body, req)
+	}
+	if c.Refused = decodeError(err, 0); c.Refused == nil {
+		c.Request, c.Refused = req.model(n)
 	}
 	if c.Refused != nil {
 		c.Request = &agent.Request{Messages: []agent.Message{agent.UserText(string(body))}} // its size counts
@@ -72,7 +71,7 @@ func ParseProgram(protocol string, body []byte) *ProgramCall {
 
 // model returns the request of a model. Settings of the model, such as the temperature, are those
 // of the agent file.
-func (r *request) model(n *items, responses bool) (*agent.Request, error) {
+func (r *request) model(n *items) (*agent.Request, error) {
 	stops, err := r.stops(n)
 	switch {
 	case err != nil:
@@ -85,10 +84,8 @@ func (r *request) model(n *items, responses bool) (*agent.Request, error) {
 	if err := r.refused(); err != nil {
 		return nil, err
 	}
-	var prompt []string
-	t := newThread(nil)
-	t.prompt = &prompt
-	if _, err := r.thread(n, t, responses); err != nil {
+	t := &thread{forModel: true}
+	if err := r.thread(n, t); err != nil {
 		return nil, err
 	}
 	out := &agent.Request{Messages: t.messages}
@@ -99,7 +96,7 @@ func (r *request) model(n *items, responses bool) (*agent.Request, error) {
 	if len(forced) > 0 {
 		return nil, unsupported("tool_choice", "a call cannot be required of the lent model; want auto or none")
 	}
-	out.System = strings.Join(prompt, "\n\n")
+	out.System = strings.Join(t.prompt, "\n\n")
 	out.Output, err = r.schema()
 	return out, err
 }
@@ -160,7 +157,8 @@ func (c *ProgramCall) Answer(w http.ResponseWriter, ask func(delta func(agent.De
 func (c *ProgramCall) reply(resp *agent.Response) *reply {
 	r := &reply{text: resp.Message.Text(), usage: resp.Usage}
 	calls := resp.Message.Calls
-	if !c.req.Parallel && len(calls) > 1 {
+	single := !c.req.Parallel || c.messages != nil && c.messages.Choice.Single
+	if single && len(calls) > 1 {
 		calls = calls[:1]
 	}
 	for _, k := range calls {
@@ -175,9 +173,9 @@ func (c *ProgramCall) reply(resp *agent.Response) *reply {
 	return r
 }
 
-// ProgramError returns an error with the status and the text that a program gets.
-func ProgramError(status int, text string) error {
-	e := &apiError{status: status, Type: "invalid_request_error", Text: text, final: status != http.StatusTooManyRequests && status < 500}
+// ProgramError returns an error with the status that a program gets, and why.
+func ProgramError(status int, why string) error {
+	e := &apiError{status: status, Type: "invalid_request_error", Text: why, final: status != http.StatusTooManyRequests && status < 500}
 	code := ""
 	switch {
 	case status == http.StatusPaymentRequired:
@@ -191,22 +189,20 @@ func ProgramError(status int, text string) error {
 	case status >= 500:
 		e.Type = "server_error"
 	}
-	if code != "" {
-		e.Code = &code
-	}
+	e.Code = text(code)
 	return e
 }
 
 // WriteProgramError writes an error in the form of a protocol.
 func WriteProgramError(w http.ResponseWriter, protocol string, err error) {
+	form := errorObject
 	switch protocol {
 	case agent.ProtocolAnthropic:
-		writeMessagesError(w, err)
+		form = messagesError
 	case agent.ProtocolGenerate:
-		writeGenerateError(w, err)
-	default:
-		writeError(w, err)
+		form = generateError
 	}
+	writeErrorAs(w, err, form)
 }
 
 // ProgramModels is the list of models in the form of both APIs.

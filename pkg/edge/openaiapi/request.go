@@ -261,9 +261,9 @@ func each[T any](n *items, list json.RawMessage, param string, f func(v *T, para
 	return nil
 }
 
-// thread adds the messages of the request to t, and returns it.
-func (r *request) thread(n *items, t *thread, responses bool) (*thread, error) {
-	name, list := "messages", r.Messages
+// thread adds the messages of the request to t.
+func (r *request) thread(n *items, t *thread) error {
+	name, list, responses := "messages", r.Messages, r.api != chatAPI
 	if responses {
 		name, list = "input", r.Input
 		if r.api != compactAPI { // they are for one request, and the model sums up without them
@@ -282,16 +282,15 @@ func (r *request) thread(n *items, t *thread, responses bool) (*thread, error) {
 	default:
 		err = each(n, list, name, func(m *message, param string) error { return m.add(n, t, param) })
 	}
-	if err != nil {
-		return nil, err
-	}
 	switch {
+	case err != nil:
+		return err
 	case r.api == compactAPI && len(t.messages) > 0:
-		return t, t.check()
+		return t.check()
 	case r.api == compactAPI, n.read == before:
-		return nil, missing(name)
+		return missing(name)
 	}
-	return t, t.finish()
+	return t.finish()
 }
 
 func (m *message) add(n *items, t *thread, param string) error {

@@ -17,8 +17,9 @@ import (
 type thread struct {
 	messages []agent.Message
 	notes    []agent.Part // instructions for the next message of the user
-	// prompt, if it is not nil, gets the instructions instead: they are for a model.
-	prompt *[]string
+	// prompt gets the instructions instead if they are forModel.
+	prompt   []string
+	forModel bool
 }
 
 // newThread begins with the messages of a stored response, which others may read: what the
@@ -41,8 +42,8 @@ func note(text string) agent.Part {
 func (t *thread) system(text string) {
 	switch {
 	case text == "":
-	case t.prompt != nil:
-		*t.prompt = append(*t.prompt, text)
+	case t.forModel:
+		t.prompt = append(t.prompt, text)
 	default:
 		t.notes = append(t.notes, note(text))
 	}
