@@ -99,13 +99,8 @@ func (t *tester) environ() []string {
 }
 
 // call runs an example in a new folder and says what is wrong with how it ended.
-func (t *tester) call(ctx context.Context, e Example, id string) (outcome, []string) {
-	dir, err := os.MkdirTemp("", "agents-tool-test-")
-	if err != nil {
-		return outcome{}, []string{err.Error()}
-	}
-	defer os.RemoveAll(dir)
-	return t.callIn(ctx, e, invocation{dir: dir, id: id, files: e.prepare})
+func (t *tester) call(ctx context.Context, e Example) (outcome, []string) {
+	return t.callIn(ctx, e, invocation{files: e.prepare})
 }
 
 func (t *tester) callIn(ctx context.Context, e Example, in invocation) (outcome, []string) {
@@ -183,11 +178,8 @@ func (t *tester) hold(out outcome) {
 
 // twice calls an example two times at once: in one folder if the tool only looks.
 func (t *tester) twice(ctx context.Context, e Example) (failures []string) {
-	dir, err := os.MkdirTemp("", "agents-tool-test-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		err = e.prepare(dir)
-	}
+	dir, err := e.folder()
+	defer os.RemoveAll(dir)
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -198,7 +190,7 @@ func (t *tester) twice(ctx context.Context, e Example) (failures []string) {
 			if t.desc.Effects == agent.EffectsNone {
 				_, results[i] = t.callIn(ctx, e, invocation{dir: dir})
 			} else {
-				_, results[i] = t.call(ctx, e, "")
+				_, results[i] = t.call(ctx, e)
 			}
 		})
 	}
@@ -255,11 +247,8 @@ func (t *tester) checkEffects(ctx context.Context, e Example) (failures []string
 		slices.Sort(t.effects)
 		failures = slices.Compact(t.effects)
 	case agent.EffectsIdempotent:
-		dir, err := os.MkdirTemp("", "agents-tool-test-")
-		if err == nil {
-			defer os.RemoveAll(dir)
-			err = e.prepare(dir)
-		}
+		dir, err := e.folder()
+		defer os.RemoveAll(dir)
 		if err != nil {
 			return []string{err.Error()}, ""
 		}

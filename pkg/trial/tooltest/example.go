@@ -83,9 +83,7 @@ func made(d *exectool.Description) Example {
 // with is the example with another value of an argument.
 func (e Example) with(arg, value string) Example {
 	args := map[string]json.RawMessage{}
-	for name, v := range e.Args {
-		args[name] = v
-	}
+	maps.Copy(args, e.Args)
 	args[arg], _ = json.Marshal(value)
 	e.Args = args
 	return e
@@ -120,6 +118,14 @@ func (e Example) fill(text string, quote func(string) string) string {
 		}
 	}
 	return strings.NewReplacer(old...).Replace(text)
+}
+
+// folder makes a new folder with the files. The caller removes it.
+func (e Example) folder() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "agents-tool-test-"); err == nil {
+		err = e.prepare(dir)
+	}
+	return dir, err
 }
 
 func (e Example) prepare(dir string) error {

@@ -195,7 +195,7 @@ func (t *tester) examples(ctx context.Context, list []Example) (first time.Durat
 			name = "run"
 		}
 		t.check(name, func() ([]string, string) {
-			out, failures := t.call(ctx, e, "")
+			out, failures := t.call(ctx, e)
 			if i == 0 {
 				first = out.took
 			}
@@ -228,7 +228,7 @@ func (t *tester) argument(ctx context.Context, name string, list []Example, harm
 		if _, _, err := t.desc.Command(e.Args, false); err != nil {
 			continue // no model can pass this value
 		}
-		out, problems := t.call(ctx, e, "")
+		out, problems := t.call(ctx, e)
 		if v.refusable && !e.Fails && (out.files == nil || out.exit.Code > 0 && out.stderr+out.stdout != "") {
 			continue // refused, or no name of a file
 		}
