@@ -143,13 +143,17 @@ func (k *Kept) Attach(r *runner.Runner) error {
 	if was := k.Past.Session.Agent; !k.Any && was != "" && was != r.Agent.Slug {
 		return &OtherAgentError{k.ID(), was, r.Agent.Slug}
 	}
-	from := r.From
-	r.From = &k.Past.Resume
-	if from != nil {
-		r.From.Depth, r.From.Traceparent = from.Depth, from.Traceparent
-	}
+	resume(r, &k.Past.Resume)
 	k.endLeft()
 	return nil
+}
+
+// resume makes r continue from past, below the same caller as before.
+func resume(r *runner.Runner, past *runner.Resume) {
+	if from := r.From; from != nil {
+		past.Depth, past.Traceparent = from.Depth, from.Traceparent
+	}
+	r.From = past
 }
 
 // Close implements Session.
@@ -258,11 +262,7 @@ type memorySession struct {
 
 func (s *memorySession) Attach(r *runner.Runner) error {
 	if s.from != nil {
-		from := r.From
-		r.From = &s.from.resume
-		if from != nil {
-			r.From.Depth, r.From.Traceparent = from.Depth, from.Traceparent
-		}
+		resume(r, &s.from.resume)
 	}
 	return nil
 }
