@@ -135,7 +135,7 @@ func (h *Handler) served(spec agent.ToolSpec) *served {
 	s := h.agents[spec.Name]
 	if s == nil {
 		s = &served{executor: newExecutor(h.Host, spec, h.Warn)}
-		to := newRequests(s.executor, newTasks(maxTasks))
+		to := newRequests(s.executor, newTasks())
 		alive := a2asrv.WithTransportKeepAlive(keepAlive)
 		s.rpc, s.rest = a2asrv.NewJSONRPCHandler(to, alive), a2asrv.NewRESTHandler(to, alive)
 		if h.agents == nil {

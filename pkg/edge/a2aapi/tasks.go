@@ -12,8 +12,6 @@ import (
 // tasks is a store that drops the oldest tasks. It has two stores; when the younger one is
 // full, the older one is dropped.
 type tasks struct {
-	most int
-
 	mu         sync.Mutex
 	count      int // in young
 	young, old *taskstore.InMemory
@@ -21,8 +19,8 @@ type tasks struct {
 	waiting map[a2a.TaskID]chan struct{}
 }
 
-func newTasks(most int) *tasks {
-	t := &tasks{most: most, waiting: map[a2a.TaskID]chan struct{}{}}
+func newTasks() *tasks {
+	t := &tasks{waiting: map[a2a.TaskID]chan struct{}{}}
 	t.young, t.old = t.fresh(), t.fresh()
 	return t
 }
@@ -50,7 +48,7 @@ func (t *tasks) Create(ctx context.Context, task *a2a.Task) (taskstore.TaskVersi
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.count >= t.most {
+	if t.count >= maxTasks {
 		t.young, t.old, t.count = t.fresh(), t.young, 0
 		for id, c := range t.waiting {
 			close(c)
