@@ -71,6 +71,20 @@ func (f *fragile) Generate(_ context.Context, req *agent.Request, _ func(agent.D
 	return &agent.Response{Message: m}, nil
 }
 
+// connect serves a client until end.
+func connect(t *testing.T, s *Server) (client *acp.Conn, end func()) {
+	ours, toUs := io.Pipe()
+	theirs, toThem := io.Pipe()
+	client = acp.NewConn(theirs, toUs)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = s.Serve(t.Context(), ours, toThem); toThem.Close() })
+	serving.Go(func() { _ = client.Serve(t.Context()) })
+	return client, func() {
+		toUs.Close()
+		serving.Wait()
+	}
+}
+
 // A panic in one request ends it with a report; the session and the connection stay.
 func TestAPanicEndsOneRequest(t *testing.T) {
 	prompt := func(text string) acp.PromptRequest {
@@ -89,14 +103,8 @@ func TestAPanicEndsOneRequest(t *testing.T) {
 			var said strings.Builder
 			f := &fragile{}
 			s := &Server{Open: f.open, List: f.list, NewID: func() string { return "s" }, Panicked: func(text string) { said.WriteString(text) }}
-			ours, toUs := io.Pipe()
-			theirs, toThem := io.Pipe()
-			client := acp.NewConn(theirs, toUs)
-			var serving sync.WaitGroup
-			serving.Go(func() { _ = s.Serve(t.Context(), ours, toThem); toThem.Close() })
-			serving.Go(func() { _ = client.Serve(t.Context()) })
-			defer serving.Wait()
-			defer toUs.Close()
+			client, end := connect(t, s)
+			defer end()
 			if err := client.Call(t.Context(), acp.MethodNew, opening, nil); err != nil {
 				t.Fatal(err)
 			}

@@ -174,7 +174,11 @@ func (s *Server) session(id string) (*session, error) {
 	if open := s.sessions[id]; open != nil {
 		return open, nil
 	}
-	return nil, jsonrpc.Errorf(acp.NotFound, "there is no open session %.100q", id)
+	return nil, notOpen(id)
+}
+
+func notOpen(id string) error {
+	return jsonrpc.Errorf(acp.NotFound, "there is no open session %.100q", id)
 }
 
 // open opens a session. The history of one that is loaded is sent before the answer.
@@ -209,8 +213,12 @@ func (s *Server) open(ctx context.Context, method string, p *acp.SessionRequest)
 		}
 	}
 	s.mu.Lock()
+	also := s.sessions[id] // opened at the same time
 	s.sessions[id] = open
 	s.mu.Unlock()
+	if also != nil {
+		also.end()
+	}
 	r := acp.SessionResponse{Modes: &acp.Modes{Current: open.mode, Available: modes[:]}}
 	if isNew {
 		r.SessionID = id
@@ -221,13 +229,13 @@ func (s *Server) open(ctx context.Context, method string, p *acp.SessionRequest)
 }
 
 func (s *Server) close(_ context.Context, p *acp.SessionID) (any, error) {
-	open, err := s.session(p.SessionID)
-	if err != nil {
-		return nil, err
-	}
 	s.mu.Lock()
+	open := s.sessions[p.SessionID]
 	delete(s.sessions, p.SessionID)
 	s.mu.Unlock()
+	if open == nil {
+		return nil, notOpen(p.SessionID)
+	}
 	open.end()
 	return acp.Flag{}, nil
 }
