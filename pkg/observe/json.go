@@ -1,8 +1,6 @@
 package observe
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -10,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
@@ -46,19 +45,16 @@ func piece(k agent.EventKind) bool {
 // characters that JSON does not escape. An event that cannot be encoded is replaced by
 // a warning.
 func jsonLine(e agent.Event) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil {
-		b.Reset()
+	line, err := jsondoc.Encode(e, "")
+	if err != nil {
 		lost := agent.Event{Time: e.Time, Kind: agent.EventWarning, Session: e.Session, Agent: e.Agent,
 			Parent: e.Parent, Depth: e.Depth, Turn: e.Turn, CallID: e.CallID, Tool: e.Tool, Key: e.Key,
 			Text: fmt.Sprintf("cannot encode an event of kind %s as JSON: %v", e.Kind, err)}
-		if err := enc.Encode(lost); err != nil {
+		if line, err = jsondoc.Encode(lost, ""); err != nil {
 			return nil // only a time beyond the year 9999 leads here
 		}
 	}
-	return escapeJSON(b.Bytes())
+	return escapeJSON(append(line, '\n'))
 }
 
 // escapeJSON escapes control and invisible characters in a JSON text. They occur only

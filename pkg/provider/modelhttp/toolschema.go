@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // Refusals say which schemas of tools the servers of a protocol or flavor refuse, and with
@@ -66,9 +67,10 @@ func (r Refusals) Fit(t agent.ToolSpec) (fitted agent.ToolSpec, changed []string
 		return t, nil, nil
 	}
 	var schema map[string]any
-	d := json.NewDecoder(bytes.NewReader(t.Schema))
-	d.UseNumber()
-	if err := d.Decode(&schema); err != nil || schema == nil {
+	if v, err := jsondoc.Decode(t.Schema); err == nil {
+		schema, _ = v.(map[string]any)
+	}
+	if schema == nil {
 		return t, nil, fmt.Errorf("its schema is not a JSON object")
 	}
 	if top {
@@ -122,11 +124,8 @@ func plainKey(key string) bool {
 }
 
 func marshal(v any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // it was JSON before
-	return bytes.TrimSpace(b.Bytes())
+	text, _ := jsondoc.Encode(v, "") // it was JSON before
+	return text
 }
 
 // A loss is what flatten removed: the keywords, and as JSON those that say more than the
