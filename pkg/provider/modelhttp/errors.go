@@ -21,7 +21,6 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/httphost"
-	"github.com/agents-exe/agents/pkg/leaf/redact"
 )
 
 const (
@@ -129,15 +128,19 @@ func IsError(c Object, piece bool) bool {
 	return Str(c.Get("object")) == "error" || FirstByte(c.Get("message")) == '"' || detail == '"' || detail == '[' || detail == '{'
 }
 
-// httpError is the error for a response with a status other than 2xx.
-// secrets are removed from its text before that is cut.
-func httpError(res *http.Response, now time.Time, secrets *redact.Redactor) *agent.ModelError {
-	if res.StatusCode < 400 {
+// refused is the error for a response with a status other than 2xx, which a program gets too.
+// Secrets are removed from its text before that is cut.
+func (x *Exchange) refused(res *http.Response) *agent.ModelError {
+	if res.StatusCode < 400 { // a redirect is for nobody
 		return &agent.ModelError{Status: res.StatusCode, Message: httphost.Reason(res)}
 	}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes))
-	e := ServerError(res.StatusCode, secrets.Bytes(body))
-	e.RetryAfter = retryAfter(res.Header, now)
+	body = x.secrets.Bytes(body)
+	if x.pass != nil {
+		x.pass.Refuse(res.StatusCode, x.kind, body)
+	}
+	e := ServerError(res.StatusCode, body)
+	e.RetryAfter = retryAfter(res.Header, time.Now())
 	return e
 }
 

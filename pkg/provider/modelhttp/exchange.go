@@ -55,7 +55,7 @@ type Exchange struct {
 	path     string
 	client   *http.Client
 	key      string
-	secrets  []string // removed from errors
+	secrets  *redact.Redactor // removed from errors
 	settings *Settings
 	sent     atomic.Bool // set before the server can have the whole request: from then on it may charge for it
 
@@ -83,7 +83,7 @@ func Open(s *Settings, base, path string) (*Exchange, error) {
 	if strings.ContainsFunc(x.key, func(r rune) bool { return r <= ' ' || r >= 0x7F }) {
 		return nil, &agent.ModelError{Message: "the key contains a character that cannot be sent, such as a line break"}
 	}
-	x.secrets = secretsOf(x.key, x.URL)
+	x.secrets = redact.New(secretsOf(x.key, x.URL))
 	own := *cmp.Or(s.Client, sharedClient())
 	own.CheckRedirect = httphost.SameHost
 	x.client = &own
@@ -290,11 +290,8 @@ func (x *Exchange) checkStatus(req *http.Request, next option.MiddlewareNext) (*
 	}
 	x.kind = res.Header.Get("Content-Type")
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		if x.pass != nil {
-			x.refused(res)
-		}
 		defer res.Body.Close()
-		return nil, httpError(res, time.Now(), redact.New(x.secrets))
+		return nil, x.refused(res)
 	}
 	return res, nil
 }
@@ -309,9 +306,9 @@ func (x *Exchange) failure(ctx context.Context, err error) *agent.ModelError {
 	default:
 		e = connectionError(x.URL.Host, err)
 	}
-	clean, r := *e, redact.New(x.secrets)
-	clean.Message, clean.Code = r.String(e.Message), r.String(e.Code)
-	if e.Err != nil && r.String(e.Err.Error()) != e.Err.Error() {
+	clean := *e
+	clean.Message, clean.Code = x.secrets.String(e.Message), x.secrets.String(e.Code)
+	if e.Err != nil && x.secrets.String(e.Err.Error()) != e.Err.Error() {
 		clean.Err = nil
 	}
 	return &clean

@@ -9,7 +9,6 @@ import (
 	"net/http"
 
 	"github.com/agents-exe/agents/pkg/agent"
-	"github.com/agents-exe/agents/pkg/leaf/redact"
 )
 
 // Pass sends req.Pass, and reads the answer into a while the program gets it. With usage, the
@@ -41,7 +40,7 @@ func (x *Exchange) Pass(ctx context.Context, req *agent.Request, a Answer, usage
 	}
 	maps.Copy(x.Header, p.Header)
 	x.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	redacted := redact.New(x.secrets).Writer(out) // a server may send back what it got
+	redacted := x.secrets.Writer(out) // a server may send back what it got
 	x.pass, x.passed = p, redacted
 	x.passHeld = func() error {
 		if err := redacted.Close(); err != nil || filter == nil {
@@ -58,16 +57,6 @@ func (x *Exchange) passRest(in io.Reader) error {
 		return err
 	}
 	return x.passHeld()
-}
-
-func (x *Exchange) refused(res *http.Response) {
-	if res.StatusCode < 400 { // a redirect is for nobody
-		return
-	}
-	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes))
-	x.pass.Refuse(res.StatusCode, res.Header.Get("Content-Type"), redact.New(x.secrets).Bytes(body))
-	res.Body.Close()
-	res.Body = io.NopCloser(bytes.NewReader(body))
 }
 
 type writerFunc func([]byte) (int, error)
