@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -169,16 +170,10 @@ func (m *Metrics) write(w io.Writer) {
 
 func (f *family) write(w io.Writer) {
 	var lines []string
-	for l, n := range f.samples {
-		lines = append(lines, fmt.Sprintf("%s{%s} %s\n", f.name, l, number(n)))
+	for _, l := range slices.Sorted(maps.Keys(f.samples)) {
+		lines = append(lines, fmt.Sprintf("%s{%s} %s\n", f.name, l, number(f.samples[l])))
 	}
-	slices.Sort(lines)
-	var names []string
-	for l := range f.spread {
-		names = append(names, l)
-	}
-	slices.Sort(names)
-	for _, l := range names {
+	for _, l := range slices.Sorted(maps.Keys(f.spread)) {
 		s := f.spread[l]
 		for b, bound := range bounds {
 			lines = append(lines, fmt.Sprintf("%s_bucket{%s,le=%q} %d\n", f.name, l, number(bound), s.counts[b]))

@@ -153,8 +153,7 @@ func (m *emitter) close(ctx context.Context, why error) error {
 		for s.Running {
 			step := s.Next()
 			if step.Kind != agent.StepApply {
-				err := &endError{text: why.Error(), status: agent.StatusInterrupted, cancelled: true}
-				step.Events = []agent.Event{s.Failed(agent.Step{}, err)}
+				step.Events = []agent.Event{s.Failed(agent.Step{}, interrupted(why))}
 			}
 			for _, e := range step.Events {
 				if e.Kind == agent.EventEnd {

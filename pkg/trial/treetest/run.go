@@ -283,7 +283,7 @@ func (r *testRun) check(tree *agentfile.Tree) []Failure {
 		}
 	}
 	failures := failuresOf(left)
-	slugs, tools := names(tree)
+	slugs, tools := names(tree, "")
 	for _, slug := range slices.Sorted(maps.Keys(r.file.Spec.Models)) {
 		if !slices.Contains(slugs, slug) {
 			failures = append(failures, r.file.fail(at("models", slug), "there is no agent %q in the tree%s", slug, closest.Hint(slug, slugs)))
@@ -307,7 +307,8 @@ func (r *testRun) check(tree *agentfile.Tree) []Failure {
 			failures = append(failures, r.file.fail(at("tools", key), "there is no agent %q in the tree%s", owner, closest.Hint(owner, slugs)))
 		}
 		if owned && slices.Contains(slugs, owner) {
-			tools, where = toolsOf(tree, owner), "of the agent "+owner
+			_, tools = names(tree, owner)
+			where = "of the agent " + owner
 		}
 		_, declared := r.file.Spec.Specs[tool]
 		if !declared && !strings.HasSuffix(tool, "*") && !strings.HasPrefix(tool, "mcp_") && !slices.Contains(tools, tool) {
@@ -317,26 +318,18 @@ func (r *testRun) check(tree *agentfile.Tree) []Failure {
 	return failures
 }
 
-// names are the slugs of a tree's agents and the names of its tools.
-func names(tree *agentfile.Tree) (slugs, tools []string) {
+// names are the slugs of a tree's agents, and the names of the tools of one of them, or of all if
+// slug is "".
+func names(tree *agentfile.Tree, slug string) (slugs, tools []string) {
 	for _, n := range tree.Nodes {
 		slugs = append(slugs, n.Agent.Slug)
 		for _, t := range n.Tools {
-			tools = append(tools, t.Name)
-		}
-	}
-	return slugs, tools
-}
-
-func toolsOf(tree *agentfile.Tree, slug string) (tools []string) {
-	for _, n := range tree.Nodes {
-		for _, t := range n.Tools {
-			if n.Agent.Slug == slug {
+			if slug == "" || slug == n.Agent.Slug {
 				tools = append(tools, t.Name)
 			}
 		}
 	}
-	return tools
+	return slugs, tools
 }
 
 func (r *testRun) run(ctx context.Context, tree *agentfile.Tree) []Failure {
