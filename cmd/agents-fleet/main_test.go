@@ -445,7 +445,8 @@ func hold(t *testing.T, file, input string, answer json.RawMessage) (end agent.E
 				t.Errorf("the question is %+v", e)
 			}
 			if input != "" {
-				_ = conn.Input(input) // Events has the error
+				m := agent.UserText(input)
+				_ = conn.Direct(agent.Directive{Message: &m}) // Events has the error
 			}
 			_ = conn.Reply(e.Question, answer)
 		}
