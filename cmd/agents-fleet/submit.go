@@ -29,7 +29,7 @@ import (
 type submission struct {
 	file, slug, workspace string
 	prompt                prompt.Flags
-	budget                command.BudgetFlag
+	budget                agent.Budget
 	timeout               time.Duration
 	channel               bool
 	start                 agent.Start
@@ -40,7 +40,7 @@ func (s *submission) flags(f *fleet) []cli.Flag {
 		&cli.StringFlag{Name: "agent-file", TakesFile: true, Required: true, Usage: "the agent `FILE`; its folder is sent to the workers", Destination: &s.file},
 		&cli.StringFlag{Name: "agent", Usage: "the agent `SLUG`, if the file has several", Destination: &s.slug},
 		&cli.StringSliceFlag{Name: "media", Aliases: []string{"m"}, Usage: "attach `[MIME;]PATH`, an image, a PDF or audio; repeatable", Destination: &s.prompt.Media},
-		&cli.GenericFlag{Name: "budget", Usage: "limit what the run and all its sub-agents consume, `AMOUNTS` such as usd=2,seconds=600; repeatable", Value: &s.budget},
+		command.BudgetFlag("limit what the run and all its sub-agents consume, `AMOUNTS` such as usd=2,seconds=600; repeatable", &s.budget),
 		&cli.DurationFlag{Name: "timeout", HideDefault: true, Usage: "end the run after `DURATION` (as 90s or 10m), including the time in the queue", Destination: &s.timeout},
 		&cli.StringFlag{Name: "workspace", Usage: "run all tools on one host, in a copy of `SOURCE`: a folder, git+URL#COMMIT or empty", Destination: &s.workspace},
 		&cli.StringFlag{Name: "queue", Usage: "the task queue `NAME` of the workers", Value: flow.Queue, Destination: &f.queue},
@@ -95,7 +95,7 @@ func (f *fleet) submit(ctx context.Context, s *submission) (*attach.Run, error) 
 		return nil, failure.Usage("", "a fleet does not support tools, a history or a journal of the client, and does not continue sessions")
 	}
 	start.Channel = channel.Version
-	start.Lease.Budget = start.Lease.Budget.Min(s.budget.Budget)
+	start.Lease.Budget = start.Lease.Budget.Min(s.budget)
 	start.Lease.Traceparent = cmp.Or(start.Lease.Traceparent, os.Getenv("TRACEPARENT"))
 	if err := f.open(ctx, connect.Options{}); err != nil {
 		return nil, err

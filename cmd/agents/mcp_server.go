@@ -18,7 +18,7 @@ func mcpServerCommand(p *program.Env) *cli.Command {
 standard input; with --http until it is interrupted. Each is a tool that is named
 by its slug.`,
 		Flags: append(f.ManyFlags(),
-			&cli.GenericFlag{Name: "expose", Usage: "serve `WHAT`: agents (the default) or tools, those of the agent files; and sessions of earlier runs as resources (sessions); repeatable", Value: &servers.ExposeFlag{Flags: f}},
+			&cli.GenericFlag{Name: "expose", Usage: "serve `WHAT`: agents (the default) or tools, those of the agent files; and sessions of earlier runs as resources (sessions); repeatable", Value: &program.Repeatable{Add: f.AddExposed}},
 			&cli.BoolFlag{Name: "compat-names", Usage: "name the agents as agents-exe does: ask_SLUG_NNN, numbered in their order", Destination: &f.Compat},
 			&cli.BoolFlag{Name: "plain-names", Usage: "name the tools of --expose tools by their slugs, without bash_ and expert_", Destination: &f.Plain},
 			&cli.DurationFlag{Name: "linger", Value: servers.DefaultLinger, Usage: "end calls that still run `DURATION` after the end of input", Destination: &f.Linger},

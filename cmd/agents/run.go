@@ -314,7 +314,7 @@ func runOnFleet(ctx context.Context, p *program.Env, f *runFlags, c *cli.Command
 
 // fleetStart is what the run starts with.
 func (f *runFlags) fleetStart(ctx context.Context, p *program.Env, l *load.Tree) (start agent.Start, err error) {
-	start.Lease.Budget = f.Budget.Budget
+	start.Lease.Budget = f.Budget
 	if f.context != "" {
 		text, err := prompt.ReadJSON(ctx, p, "--context", f.context, agent.MaxContext)
 		if err != nil {

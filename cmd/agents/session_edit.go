@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -15,41 +14,28 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// An editFlag is a flag that adds an edit. Set is called in the order of the
-// arguments.
-type editFlag struct {
-	op    transcript.EditOp
-	edits *[]transcript.Edit
-}
-
 var leftOut = []string{string(transcript.WithoutThinking), string(transcript.WithoutToolResults), string(transcript.WithoutSubAgents)}
 
-func (f *editFlag) Set(value string) error {
-	e := transcript.Edit{Op: f.op}
-	if f.op == "" {
-		if !slices.Contains(leftOut, value) {
-			return &command.ChoiceError{Values: leftOut}
-		}
-		e.Op = transcript.EditOp(value)
-	} else {
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 0 {
-			return errors.New("want a number of turns")
-		}
-		e.N = n
+// readEdit returns the edit of a flag for op with a value; the op "" is the value.
+func readEdit(op transcript.EditOp, value string) (transcript.Edit, error) {
+	if op == "" {
+		return transcript.Edit{Op: transcript.EditOp(value)}, command.OneOf(leftOut...)(value)
 	}
-	*f.edits = append(*f.edits, e)
-	return nil
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 {
+		return transcript.Edit{}, errors.New("want a number of turns")
+	}
+	return transcript.Edit{Op: op, N: n}, nil
 }
-
-func (f *editFlag) String() string { return "" }
-
-func (f *editFlag) Get() any { return *f.edits }
 
 func sessionEditCommand(p *program.Env) *cli.Command {
 	var edits []transcript.Edit
 	flag := func(name string, op transcript.EditOp, usage string) cli.Flag {
-		return &cli.GenericFlag{Name: name, Usage: usage, Value: &editFlag{op, &edits}}
+		return &cli.GenericFlag{Name: name, Usage: usage, Value: &program.Repeatable{Add: func(value string) error {
+			e, err := readEdit(op, value)
+			edits = append(edits, e)
+			return err
+		}}}
 	}
 	return &cli.Command{
 		ArgsUsage: "ID",

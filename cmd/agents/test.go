@@ -60,7 +60,7 @@ wrong; 130, 143 interrupted.`,
 			&cli.StringFlag{Name: "junit", Usage: "write the results to `FILE` as JUnit XML too", Destination: &f.junit},
 			&cli.StringFlag{Name: "run", Usage: "run only the tests whose path matches `REGEXP`", Destination: &f.run},
 			&cli.StringFlag{Name: "record", Usage: "run the agent and write a test to `FILE` that repeats it", Destination: &f.record},
-			&cli.GenericFlag{Name: "set", Usage: "with --record: fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &f.set}},
+			command.SetFlag("with --record: fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", &f.set),
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if f.record != "" {

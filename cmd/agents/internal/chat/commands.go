@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
@@ -42,9 +43,9 @@ func (c *chat) command(ctx context.Context, name, args string) (string, error) {
 
 func (c *chat) help(context.Context, string) (string, error) {
 	var b strings.Builder
-	for _, command := range input.Commands() {
-		if !command.Screen {
-			fmt.Fprintf(&b, "  %-24s  %s\n", command.Usage(), command.About)
+	for _, known := range input.Commands() {
+		if !known.Screen {
+			fmt.Fprintf(&b, "  %-24s  %s\n", known.Usage(), known.About)
 		}
 	}
 	for _, other := range input.Others {
@@ -194,13 +195,13 @@ func (c *chat) cost(context.Context, string) (string, error) {
 
 func (c *chat) budget(_ context.Context, amounts string) (string, error) {
 	if amounts != "" {
-		f := c.Budget
-		if err := f.Set(amounts); err != nil {
+		b := c.Budget
+		if err := command.AddBudget(&b, amounts); err != nil {
 			return "", fmt.Errorf("/budget %s: %w", amounts, err)
 		}
-		c.Budget = f
+		c.Budget = b
 	}
-	return "  each run: " + cmp.Or(c.Budget.Budget.String(), "no limits except those of the agent file"), nil
+	return "  each run: " + cmp.Or(c.Budget.String(), "no limits except those of the agent file"), nil
 }
 
 // compact has the conversation shortened: during a run before its next request, otherwise

@@ -192,24 +192,21 @@ type ChoiceError struct{ Values []string }
 
 func (e *ChoiceError) Error() string { return "must be one of " + strings.Join(e.Values, ", ") }
 
-// SetFlag collects NAME=VALUE. A value may hold anything.
-type SetFlag struct{ Values *map[string]string }
-
-func (f *SetFlag) Set(s string) error {
-	name, value, ok := strings.Cut(s, "=")
-	if !ok || name == "" {
-		return errors.New("want NAME=VALUE")
+// SetFlag is --set, which collects NAME=VALUE. A value may hold anything.
+func SetFlag(usage string, values *map[string]string) cli.Flag {
+	add := func(s string) error {
+		name, value, ok := strings.Cut(s, "=")
+		if !ok || name == "" {
+			return errors.New("want NAME=VALUE")
+		}
+		if *values == nil {
+			*values = map[string]string{}
+		}
+		(*values)[name] = value
+		return nil
 	}
-	if *f.Values == nil {
-		*f.Values = map[string]string{}
-	}
-	(*f.Values)[name] = value
-	return nil
+	return &cli.GenericFlag{Name: "set", Usage: usage, Value: &program.Repeatable{Add: add}}
 }
-
-func (f *SetFlag) String() string { return "" }
-
-func (f *SetFlag) Get() any { return *f.Values }
 
 // Group makes c a command that only has subcommands.
 func Group(c *cli.Command) *cli.Command {
@@ -235,22 +232,21 @@ func OneArgument(c *cli.Command, what string) (string, error) {
 	return c.Args().First(), nil
 }
 
-// A BudgetFlag collects AMOUNT=NUMBER, separated by commas.
-type BudgetFlag struct{ Budget agent.Budget }
+// BudgetFlag is --budget.
+func BudgetFlag(usage string, b *agent.Budget) cli.Flag {
+	return &cli.GenericFlag{Name: "budget", Usage: usage, Value: &program.Repeatable{Add: func(s string) error { return AddBudget(b, s) }}}
+}
 
-func (f *BudgetFlag) Set(s string) error {
+// AddBudget sets what s names in b: AMOUNT=NUMBER, separated by commas.
+func AddBudget(b *agent.Budget, s string) error {
 	for amount := range strings.SplitSeq(s, ",") {
 		name, value, ok := strings.Cut(strings.TrimSpace(amount), "=")
 		if !ok || name == "" {
 			return errors.New("want AMOUNT=NUMBER, as usd=2,seconds=600")
 		}
-		if err := f.Budget.Set(name, value); err != nil {
+		if err := b.Set(name, value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-func (f *BudgetFlag) String() string { return "" }
-
-func (f *BudgetFlag) Get() any { return nil }

@@ -9,6 +9,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/keep"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/urfave/cli/v3"
 )
@@ -18,7 +19,7 @@ type Flags struct {
 	Models load.Models
 	Rights load.RightsFlags
 	Set    map[string]string // placeholders of the agent's prompts
-	Budget command.BudgetFlag
+	Budget agent.Budget
 	Strict bool
 	// TraceFile gets the spans of the runs; "" is none.
 	TraceFile string
@@ -42,8 +43,8 @@ func Hide(flags []cli.Flag, name string) []cli.Flag {
 
 func (f *Flags) shared() []cli.Flag {
 	return append(append(f.Models.Flags(), f.Rights.CallFlags()...),
-		&cli.GenericFlag{Name: "set", Usage: "fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", Value: &command.SetFlag{Values: &f.Set}},
-		&cli.GenericFlag{Name: "budget", Usage: "limit what each run and all its sub-agents consume, `AMOUNTS` such as usd=2,seconds=600; also inputTokens, outputTokens, turns, calls, depth; repeatable", Value: &f.Budget},
+		command.SetFlag("fill ${NAME} in the agent's prompts, `NAME=VALUE`; repeatable", &f.Set),
+		command.BudgetFlag("limit what each run and all its sub-agents consume, `AMOUNTS` such as usd=2,seconds=600; also inputTokens, outputTokens, turns, calls, depth; repeatable", &f.Budget),
 		&cli.BoolFlag{Name: "strict", Usage: "refuse to start if anything of the tree had to be left out, or a key has no effect", Destination: &f.Strict},
 		&cli.StringFlag{Name: "trace-file", Usage: "append every span of the runs to `FILE` as a line of OTLP in JSON", Destination: &f.TraceFile},
 	)
@@ -58,6 +59,6 @@ func (f *Flags) Load(o load.Options) load.Options {
 // Host returns a Host for the runs of a tree's root, whose session is kept; nil stores none.
 func (f *Flags) Host(p *program.Env, l *load.Tree, kept *keep.Session) *host.Host {
 	h := host.New(l.Tree)
-	h.Budget, h.Sessions, h.Caller = f.Budget.Budget, kept.Only, keep.Caller(p)
+	h.Budget, h.Sessions, h.Caller = f.Budget, kept.Only, keep.Caller(p)
 	return h
 }

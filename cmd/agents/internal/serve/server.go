@@ -57,7 +57,7 @@ type service struct {
 // newService returns a service whose trees are not loaded yet.
 func newService(p *program.Env, f *servers.MCP) *service {
 	s := &service{p: p, flags: f, said: map[string]bool{}, began: time.Now(), called: make(chan struct{}, 1)}
-	s.host = &host.Host{Budget: f.Budget.Budget, Observe: s.observe, Panicked: s.panicked, Warn: func(text string) { s.say("warning: " + text) }, Caller: keep.Caller(p)}
+	s.host = &host.Host{Budget: f.Budget, Observe: s.observe, Panicked: s.panicked, Warn: func(text string) { s.say("warning: " + text) }, Caller: keep.Caller(p)}
 	if f.Rights.Yes {
 		s.host.Person = ask.NewApprover(p, nil, true, nil).Answer
 	}

@@ -62,23 +62,17 @@ type MCP struct {
 	runs.Flags
 }
 
-// ExposeFlag is --expose: agents or tools, and also sessions.
-type ExposeFlag struct{ Flags *MCP }
-
 var exposed = []string{"agents", "tools", "sessions"}
 
-func (e *ExposeFlag) Set(value string) error {
+// AddExposed takes a value of --expose: agents or tools, and also sessions.
+func (f *MCP) AddExposed(value string) error {
 	switch {
 	case value == "sessions":
-		e.Flags.Sessions = true
+		f.Sessions = true
 	case slices.Contains(exposed, value):
-		e.Flags.Expose = value
+		f.Expose = value
 	default:
 		return &command.ChoiceError{Values: exposed}
 	}
 	return nil
 }
-
-func (e *ExposeFlag) String() string { return "" }
-
-func (e *ExposeFlag) Get() any { return e.Flags.Expose }
