@@ -14,11 +14,12 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/urfave/cli/v3"
 )
 
 func cliCommand(p *program.Env) *cli.Command {
-	o := &chat.Options{}
+	f := &runs.Flags{}
 	var plain bool
 	return &cli.Command{
 		Description: `A conversation is one session, and each message that you type is a run of it. /help
@@ -29,16 +30,16 @@ the terminal interface of agents tui without the rows of agents, which Ctrl-G sh
 With --plain, without a terminal, or without agents-tui, each line of standard input is a
 message, a \ at its end continues it, and answers go to standard output. Text from a pipe can neither include files nor run shell commands. The exit code
 is that of the last run.`,
-		Flags: append(o.Flags.Flags(),
+		Flags: append(f.Flags(),
 			command.CompatNamesFlag(&p.Global),
 			&cli.BoolFlag{Name: "plain", Usage: "read lines, and write text without control sequences", Destination: &plain},
 		),
 		Action: command.WithoutArguments(func(ctx context.Context, c *cli.Command) error {
 			if plain {
-				return chat.Plain(ctx, p, *o)
+				return chat.Plain(ctx, p, *f)
 			}
-			shared := slices.DeleteFunc(append(o.ManyFlags(), command.CompatNamesFlag(&p.Global)), func(f cli.Flag) bool { return f.Names()[0] == "yes" })
-			return chat.Run(ctx, p, *o, command.Given(os.Args[1:], c, shared))
+			shared := slices.DeleteFunc(append(f.ManyFlags(), command.CompatNamesFlag(&p.Global)), func(shared cli.Flag) bool { return shared.Names()[0] == "yes" })
+			return chat.Run(ctx, p, *f, command.Given(os.Args[1:], c, shared))
 		}),
 	}
 }
@@ -49,7 +50,7 @@ func withoutCommand(ctx context.Context, p *program.Env, write func() error) err
 	if !p.InTerm || !p.OutTerm || !p.ErrTerm {
 		return failure.Usage("`agents --help` lists the commands", "no command given")
 	}
-	err := chat.Run(ctx, p, chat.Options{}, nil)
+	err := chat.Run(ctx, p, runs.Flags{}, nil)
 	asker := ask.Terminal(p, false)
 	if !errors.Is(err, load.ErrNoAgent) || asker == nil || load.Here().Found {
 		return err

@@ -226,8 +226,7 @@ func (f *runFlags) opening(ctx context.Context, p *program.Env, l *load.Tree, fi
 func runChannel(ctx context.Context, p *program.Env, f *runFlags) error {
 	ctx, end := f.limit(ctx)
 	defer end()
-	c := &stdio.Channel{Flags: f.Flags}
-	return c.Run(ctx, p)
+	return stdio.Run(ctx, p, f.Flags)
 }
 
 func (f *runFlags) check() error {

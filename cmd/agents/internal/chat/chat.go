@@ -31,15 +31,10 @@ import (
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
-// Options are the flags of a chat.
-type Options struct {
-	runs.Flags
-}
-
 // A chat is one conversation.
 type chat struct {
 	p *program.Env
-	Options
+	runs.Flags
 	out    io.Writer // for what a person reads
 	person *ask.Person
 

@@ -11,6 +11,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/agents-exe/agents/pkg/acp"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/edge/acpserver"
@@ -24,18 +25,18 @@ import (
 // An editor has several conversations.
 type editor struct {
 	p *program.Env
-	o Options
+	f runs.Flags
 }
 
 // Editor serves conversations over the Agent Client Protocol on standard input and output.
-func Editor(ctx context.Context, p *program.Env, o Options) error {
+func Editor(ctx context.Context, p *program.Env, f runs.Flags) error {
 	if p.InTerm {
 		p.Note("acp is for editors: the messages of `agents help acp` are read from standard input; Ctrl-D ends it")
 	}
-	e := &editor{p, o}
+	e := &editor{p, f}
 	s := &acpserver.Server{Open: e.open, List: e.list, Name: "agents", Version: p.Version, NewID: session.NewID, Panicked: func(text string) { p.Warn(text) }}
-	if o.Rights.Yes {
-		s.Mode, e.o.Rights.Yes = acpserver.ModeAllow, false
+	if f.Rights.Yes {
+		s.Mode, e.f.Rights.Yes = acpserver.ModeAllow, false
 	}
 	in, out := io.Pipe()
 	go func() {
@@ -49,7 +50,7 @@ func Editor(ctx context.Context, p *program.Env, o Options) error {
 // list is for acpserver.Server.List.
 func (e *editor) list(_ context.Context, dir string) ([]acp.SessionInfo, error) {
 	c, err := load.Config(e.p)
-	if err != nil || e.o.Keep.None {
+	if err != nil || e.f.Keep.None {
 		return nil, err
 	}
 	const most = 100
@@ -59,7 +60,7 @@ func (e *editor) list(_ context.Context, dir string) ([]acp.SessionInfo, error) 
 			return nil, err
 		}
 	}
-	list, err := session.List(filter, load.Paths(load.SessionDirs(e.p, c, e.o.Keep.Dir))...)
+	list, err := session.List(filter, load.Paths(load.SessionDirs(e.p, c, e.f.Keep.Dir))...)
 	var infos []acp.SessionInfo
 	for _, i := range list {
 		infos = append(infos, acp.SessionInfo{SessionID: i.ID, CWD: cmp.Or(dir, i.Dir), Title: i.Prompt, UpdatedAt: i.Changed.Format(time.RFC3339)})
@@ -69,7 +70,7 @@ func (e *editor) list(_ context.Context, dir string) ([]acp.SessionInfo, error) 
 
 // open is for acpserver.Server.Open.
 func (e *editor) open(ctx context.Context, o acpserver.Opening) (*acpserver.Session, error) {
-	c := &chat{p: e.p, Options: e.o, out: e.p.Err, person: ask.Through(o.Client.Approve), editor: &o}
+	c := &chat{p: e.p, Flags: e.f, out: e.p.Err, person: ask.Through(o.Client.Approve), editor: &o}
 	c.Keep.Began = o.Dir
 	unknown := jsonrpc.Errorf(acp.NotFound, "there is no session %.100q", o.ID)
 	if !o.New {

@@ -13,6 +13,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/host"
 	"github.com/agents-exe/agents/pkg/observe"
@@ -25,8 +26,8 @@ import (
 // Plain holds a conversation without control sequences until the end of standard input: a
 // line is a message, and the next is read when the answer is there. The error is that of the
 // last run.
-func Plain(ctx context.Context, p *program.Env, o Options) error {
-	c := &chat{p: p, Options: o, out: p.Out, person: ask.NewPerson(p)}
+func Plain(ctx context.Context, p *program.Env, f runs.Flags) error {
+	c := &chat{p: p, Flags: f, out: p.Out, person: ask.NewPerson(p)}
 	if err := c.open(ctx); err != nil {
 		return err
 	}

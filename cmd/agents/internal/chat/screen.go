@@ -12,6 +12,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/keep"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/agents-exe/agents/pkg/process"
 )
 
@@ -43,26 +44,26 @@ type Screen struct {
 
 // Run holds a conversation at a terminal until the person leaves, with flags for the server
 // of agents-tui. Without a terminal that it can draw on, and without agents-tui, it is Plain.
-func Run(ctx context.Context, p *program.Env, o Options, flags []string) error {
+func Run(ctx context.Context, p *program.Env, f runs.Flags, flags []string) error {
 	if !p.InTerm || !p.OutTerm || !p.ErrTerm || p.Getenv("TERM") == "dumb" {
-		return Plain(ctx, p, o)
+		return Plain(ctx, p, f)
 	}
-	why := o.Keep.Alone()
+	why := f.Keep.Alone()
 	if _, err := process.Companion(program.TUI); err != nil {
 		why = "agents-tui is not installed beside agents"
 	}
 	if why != "" {
 		p.Note("%s, so this is the chat in plain lines", why)
-		return Plain(ctx, p, o)
+		return Plain(ctx, p, f)
 	}
-	if err := o.Keep.Check(); err != nil {
+	if err := f.Keep.Check(); err != nil {
 		return err
 	}
-	r := &Screen{Serve: flags, Yes: o.Rights.Yes, SessionDir: o.Keep.Dir}
+	r := &Screen{Serve: flags, Yes: f.Rights.Yes, SessionDir: f.Keep.Dir}
 	if err := load.Consent(ctx, p); err != nil {
 		return err
 	}
-	if !o.Keep.Continues() {
+	if !f.Keep.Continues() {
 		c, err := load.Config(p)
 		if err != nil {
 			return err
@@ -72,11 +73,11 @@ func Run(ctx context.Context, p *program.Env, o Options, flags []string) error {
 		}
 		return r.Exec(ctx, p)
 	}
-	path, err := keep.Find(p, &o.Keep)
+	path, err := keep.Find(p, &f.Keep)
 	if err != nil {
 		return err
 	}
-	if r.Session = filepath.Base(path); r.SessionDir == "" && filepath.Base(o.Keep.Session) != o.Keep.Session {
+	if r.Session = filepath.Base(path); r.SessionDir == "" && filepath.Base(f.Keep.Session) != f.Keep.Session {
 		r.SessionDir = filepath.Dir(path)
 		r.Serve = append(r.Serve, "--session-dir", r.SessionDir)
 	}

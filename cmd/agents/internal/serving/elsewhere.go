@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/agents-exe/agents/cmd/agents/internal/chat"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/agents-exe/agents/cmd/agents/internal/servers"
 	"github.com/agents-exe/agents/pkg/process"
 )
@@ -25,7 +25,7 @@ func Agents(ctx context.Context, p *program.Env, _ *servers.Agents) error { retu
 
 func MCP(ctx context.Context, p *program.Env, _ *servers.MCP) error { return execServer(ctx, p) }
 
-func Editor(ctx context.Context, p *program.Env, _ chat.Options) error { return execServer(ctx, p) }
+func Editor(ctx context.Context, p *program.Env, _ runs.Flags) error { return execServer(ctx, p) }
 
 // execServer replaces this process by agents-serve with the same command line.
 func execServer(ctx context.Context, p *program.Env) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/chat"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
+	"github.com/agents-exe/agents/cmd/agents/internal/runs"
 	"github.com/agents-exe/agents/cmd/agents/internal/serve"
 	"github.com/agents-exe/agents/cmd/agents/internal/servers"
 )
@@ -23,6 +24,6 @@ func Agents(ctx context.Context, p *program.Env, f *servers.Agents) error {
 func MCP(ctx context.Context, p *program.Env, f *servers.MCP) error { return serve.Run(ctx, p, f) }
 
 // Editor serves an agent to an editor on standard input and output.
-func Editor(ctx context.Context, p *program.Env, o chat.Options) error {
+func Editor(ctx context.Context, p *program.Env, o runs.Flags) error {
 	return chat.Editor(ctx, p, o)
 }

@@ -20,19 +20,13 @@ import (
 	"github.com/agents-exe/agents/pkg/runner"
 )
 
-// A Channel runs one agent for the program at the other end of standard input and
-// output.
-type Channel struct {
-	runs.Flags
-}
-
 // Run serves the channel until the run has ended. The last event says how the run
 // ended; the error only decides the exit code.
-func (c *Channel) Run(ctx context.Context, p *program.Env) error {
+func Run(ctx context.Context, p *program.Env, f runs.Flags) error {
 	if p.InTerm {
 		p.Note("--channel is for programs: the messages of `agents help nesting` are read from standard input; Ctrl-D ends it")
 	}
-	r := &channelRun{Channel: c, p: p}
+	r := &channelRun{Flags: f, p: p}
 	s := channel.Server{In: p.In, Out: p.Out, Start: r.start, Grace: p.KillAfter, Kill: func() {
 		process.EndAll()
 		os.Exit(failure.ExitInterrupted)
@@ -48,7 +42,7 @@ func (c *Channel) Run(ctx context.Context, p *program.Env) error {
 }
 
 type channelRun struct {
-	*Channel
+	runs.Flags
 	p      *program.Env
 	kept   *keep.Session
 	tree   *load.Tree
