@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"strconv"
 	"strings"
 
@@ -61,16 +62,7 @@ or as one of agents-exe. The changes are made in the order in which they are giv
 			} else if p.InTerm {
 				return failure.Usage("name a session, or give one on standard input", "session edit: the session's id is missing")
 			}
-			w, flush := p.CleanOnTerminal()
-			out := &sessions.Counted{W: w}
-			err := transcript.Write(out, transcript.Apply(events, edits))
-			switch {
-			case out.Err != nil:
-				return out.Err
-			case err != nil:
-				return errors.Join(flush(), sessions.Damaged(err))
-			}
-			return flush()
+			return sessions.Print(p, func(w io.Writer) error { return transcript.Write(w, transcript.Apply(events, edits)) })
 		},
 	}
 }

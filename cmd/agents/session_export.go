@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
+	"io"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
@@ -49,25 +49,17 @@ func export(p *program.Env, events sessions.Events, format string) error {
 	if format == "markdown" {
 		return sessions.Show(p, events, &sessions.ShowFlags{Tools: "whole", Thinking: true, System: true})
 	}
-	w, flush := p.CleanOnTerminal()
-	out := &sessions.Counted{W: w}
-	switch format {
-	case "html":
-		err = transcript.HTML(out, sum, events)
-	case "openai":
-		err = transcript.OpenAI(out, events)
-	case "atif":
-		err = transcript.ATIF(out, p.Version, events)
-	case "agents-exe":
-		err = transcript.ToAgentsExe(out, events)
-	default:
-		err = transcript.Write(out, events)
-	}
-	switch {
-	case out.Err != nil:
-		return out.Err
-	case err != nil:
-		return errors.Join(flush(), sessions.Damaged(err))
-	}
-	return flush()
+	return sessions.Print(p, func(w io.Writer) error {
+		switch format {
+		case "html":
+			return transcript.HTML(w, sum, events)
+		case "openai":
+			return transcript.OpenAI(w, events)
+		case "atif":
+			return transcript.ATIF(w, p.Version, events)
+		case "agents-exe":
+			return transcript.ToAgentsExe(w, events)
+		}
+		return transcript.Write(w, events)
+	})
 }

@@ -105,16 +105,31 @@ func (b *reversed) copy(w io.Writer) error {
 	return nil
 }
 
-// Counted keeps the error of a write, to distinguish it from one of reading.
-type Counted struct {
-	W   io.Writer
-	Err error
+// Print prints what write writes of a session. The error of write is that of damage, unless
+// stdout failed.
+func Print(p *program.Env, write func(w io.Writer) error) error {
+	w, flush := p.CleanOnTerminal()
+	out := &checked{Writer: w}
+	err := write(out)
+	switch {
+	case out.err != nil:
+		return out.err
+	case err != nil:
+		return errors.Join(flush(), Damaged(err))
+	}
+	return flush()
 }
 
-func (c *Counted) Write(b []byte) (int, error) {
-	n, err := c.W.Write(b)
+// A checked keeps the error of a write, to distinguish it from one of reading.
+type checked struct {
+	io.Writer
+	err error
+}
+
+func (c *checked) Write(b []byte) (int, error) {
+	n, err := c.Writer.Write(b)
 	if err != nil {
-		c.Err = err
+		c.err = err
 	}
 	return n, err
 }
