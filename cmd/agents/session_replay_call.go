@@ -66,7 +66,7 @@ func replayCall(ctx context.Context, p *program.Env, s *sessions.Store, session,
 	defer tree.Close()
 	args := cmp.Or(strings.TrimSpace(recorded.Args), "{}")
 	if check {
-		return call.Check(ctx, p, tool, args)
+		return call.Check(ctx, p, tool, tool.Spec().Name, args)
 	}
 	return call.Run(ctx, p, tree, tool, args, rights.Yes)
 }
@@ -77,9 +77,9 @@ func findCall(events sessions.Events, name string) (call transcript.CallOf, sour
 	if err != nil {
 		return call, "", err
 	}
-	for e := range events {
-		source = e.Source
-		break
+	first, err := sessions.First(events)
+	if err != nil {
+		return call, "", err
 	}
 	n := 0 // as list-tool-calls counts
 	for t, err := range transcript.Turns(events) {
@@ -88,7 +88,7 @@ func findCall(events sessions.Events, name string) (call transcript.CallOf, sour
 		}
 		for c := range t.All(sum.ID, sum.Agent) {
 			if c.Key == name || c.Depth == 0 && (sessions.TurnAndPlace(c) == name || strconv.Itoa(n) == name) {
-				return c, source, nil
+				return c, first.Source, nil
 			}
 			if c.Depth == 0 {
 				n++

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"io"
+	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/call"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
-	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
@@ -58,12 +56,9 @@ func callArgs(ctx context.Context, p *program.Env, spec agent.ToolSpec, pairs []
 	if p.InTerm {
 		return "{}", nil
 	}
-	data, err := program.Await(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(p.In, agent.MaxArgsBytes+1)) })
-	if err != nil {
-		return "", failure.NotRead(ctx, "read the arguments from standard input", err)
+	args, err := call.ReadArgs(ctx, p)
+	if err == nil && strings.TrimSpace(args) == "" {
+		args = "{}"
 	}
-	if len(bytes.TrimSpace(data)) == 0 {
-		return "{}", nil
-	}
-	return string(data), nil
+	return args, err
 }

@@ -97,16 +97,26 @@ func Run(ctx context.Context, p *program.Env, tree *load.Tree, tool agent.Tool, 
 	return printResult(p, spec.Name, result)
 }
 
-func Check(ctx context.Context, p *program.Env, tool agent.Tool, args string) error {
+// Check says whether the arguments fit a tool, which an error names as what.
+func Check(ctx context.Context, p *program.Env, tool agent.Tool, what, args string) error {
 	inv := &agent.Invocation{Call: agent.ToolCall{Name: tool.Spec().Name, Args: args}, Spec: tool.Spec()}
 	_, err := inv.Args()
 	if err == nil {
 		err = schema.Checked(tool).(agent.Validator).Validate(ctx, inv)
 	}
 	if err != nil {
-		return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("check the arguments of %s: %w", inv.Spec.Name, err)}
+		return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("check the arguments of %s: %w", what, err)}
 	}
 	return p.Print("the arguments fit\n")
+}
+
+// ReadArgs reads the JSON text of arguments from standard input, and a byte more than is accepted.
+func ReadArgs(ctx context.Context, p *program.Env) (string, error) {
+	data, err := program.Await(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(p.In, agent.MaxArgsBytes+1)) })
+	if err != nil {
+		return "", failure.NotRead(ctx, "read the arguments from standard input", err)
+	}
+	return string(data), nil
 }
 
 // printResult writes what the tool gave back: an attachment as its bytes, any

@@ -13,14 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agents-exe/agents/cmd/agents/internal/call"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/docs"
-	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/urfave/cli/v3"
 )
 
@@ -172,18 +171,11 @@ is only executed with "describe". The exit code is 1 if the arguments do not fit
 			if err != nil {
 				return err
 			}
-			args, err := program.Await(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(p.In, agent.MaxArgsBytes+1)) })
+			args, err := call.ReadArgs(ctx, p)
 			if err != nil {
-				return failure.NotRead(ctx, "read the arguments from standard input", err)
+				return err
 			}
-			inv := &agent.Invocation{Call: agent.ToolCall{Name: t.Spec().Name, Args: string(args)}, Spec: t.Spec()}
-			if _, err = inv.Args(); err == nil {
-				err = schema.Checked(t).(agent.Validator).Validate(ctx, inv)
-			}
-			if err != nil {
-				return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("check the arguments of %s: %w", path, err)}
-			}
-			return p.Print("the arguments fit\n")
+			return call.Check(ctx, p, t, path, args)
 		}),
 	}
 }
