@@ -100,12 +100,7 @@ func (r *Screen) Exec(ctx context.Context, p *program.Env) error {
 	if err != nil {
 		return err
 	}
-	if c.Dir.Path != "" {
-		r.Keys = filepath.Join(c.Dir.Path, "tui-keys.json")
-	}
-	if dir := p.StateDir(); dir != "" {
-		r.Servers, r.History = filepath.Join(dir, "servers"), filepath.Join(dir, "chat-history")
-	}
+	r.Keys, r.Servers, r.History = program.In(c.Dir.Path, "tui-keys.json"), program.In(p.StateDir(), "servers"), program.In(p.StateDir(), "chat-history")
 	r.Approvals = p.ApprovalsFile()
 	if dir, err := os.Getwd(); err == nil {
 		r.Folder, _ = filepath.EvalSymlinks(dir) // without it no folder is offered

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -67,8 +66,8 @@ type Options struct {
 
 type logPaths struct{ JSONPath, TextPath, URL string }
 
-// Config finds the configuration. files replace those of --agent-file. A cfg file must
-// have been trusted.
+// Config finds the configuration. files replace those of --agent-file, unless they are "". A cfg
+// file must have been trusted.
 func Config(p *program.Env, files ...string) (*config.Config, error) {
 	c, err := configOf(p, func(path string, text []byte) error { return checkText(p, path, "cfg", text) }, files)
 	if err != nil {
@@ -100,7 +99,7 @@ func configOf(p *program.Env, check func(path string, text []byte) error, files 
 	if err != nil {
 		return nil, err
 	}
-	if len(files) == 0 {
+	if strings.Join(files, "") == "" {
 		files = p.Global.AgentFiles
 	}
 	c, err := config.Load(env, config.Flags{AgentFiles: files, Keys: p.Global.APIKeys, Check: check})
@@ -125,11 +124,7 @@ func Load(ctx context.Context, p *program.Env, o Options) (*Tree, error) {
 }
 
 func chosen(ctx context.Context, p *program.Env, o Options) (*Tree, error) {
-	var named []string
-	if o.File != "" {
-		named = []string{o.File}
-	}
-	c, err := Config(p, named...)
+	c, err := Config(p, o.File)
 	if err != nil {
 		return nil, err
 	}
@@ -248,11 +243,7 @@ func Folders(p *program.Env) agentfile.Folders {
 // Ladder returns the sandboxes that this machine has. The helper is this program; on Linux
 // /proc/self/exe is the running file even if it was replaced on disk.
 func Ladder(p *program.Env) *sandbox.Ladder {
-	l := &sandbox.Ladder{Helper: []string{"/proc/self/exe", SandboxFlag}}
-	if dir := p.CacheDir(); dir != "" {
-		l.CacheDir = filepath.Join(dir, "sandbox")
-	}
-	return l
+	return &sandbox.Ladder{Helper: []string{"/proc/self/exe", SandboxFlag}, CacheDir: program.In(p.CacheDir(), "sandbox")}
 }
 
 // SandboxFlag, before a command line, makes this program enter a sandbox and execute that

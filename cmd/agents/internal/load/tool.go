@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
@@ -74,10 +73,7 @@ func OpenFolder(ctx context.Context, p *program.Env, dir, filter string) (*exect
 	if err != nil {
 		return nil, failure.NothingRan(fmt.Errorf("read tools: %w", err), "")
 	}
-	opts := exectool.Options{Environ: p.Environ, DescribeTimeout: p.Describing, Slow: describing(p)}
-	if p.CacheDir() != "" {
-		opts.CacheDir = filepath.Join(p.CacheDir(), "tools") // as agentfile.Load
-	}
+	opts := exectool.Options{Environ: p.Environ, DescribeTimeout: p.Describing, Slow: describing(p), CacheDir: program.In(p.CacheDir(), "tools")} // as agentfile.Load
 	set, err := exectool.Open(ctx, []exectool.Source{{Path: dir, Filter: filter}}, opts)
 	if err != nil {
 		return nil, err

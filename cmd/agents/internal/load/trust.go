@@ -95,12 +95,7 @@ func trustHint(p *program.Env) string {
 }
 
 // TrustDir is the folder with the records of trusted files; "" if there is no state folder.
-func TrustDir(p *program.Env) string {
-	if p.StateDir() == "" {
-		return ""
-	}
-	return filepath.Join(p.StateDir(), "trust")
-}
+func TrustDir(p *program.Env) string { return program.In(p.StateDir(), "trust") }
 
 // realPath returns path absolute, with links resolved if it exists.
 func realPath(path string) string {

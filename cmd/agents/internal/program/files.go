@@ -119,27 +119,29 @@ func (p *Env) Exec(ctx context.Context, path string, args []string) error {
 
 // StateDir is the folder for sessions and other state, "" if there is no home folder.
 func (p *Env) StateDir() string {
-	home := p.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(home) {
-		h, err := os.UserHomeDir()
-		if err != nil || !filepath.IsAbs(h) {
+	return p.own("XDG_STATE_HOME", filepath.Join(".local", "state"))
+}
+
+// own returns the folder of this program in that of a variable; without one, in a folder of the
+// home folder. It is "" if there is no home folder.
+func (p *Env) own(variable, otherwise string) string {
+	dir := p.Getenv(variable)
+	if !filepath.IsAbs(dir) {
+		home, err := os.UserHomeDir()
+		if err != nil || !filepath.IsAbs(home) {
 			return ""
 		}
-		home = filepath.Join(h, ".local", "state")
+		dir = filepath.Join(home, otherwise)
 	}
-	return filepath.Join(home, "agents")
+	return filepath.Join(dir, "agents")
 }
 
 // ApprovalsFile is the file with the calls that the person has allowed for later runs, ""
 // if there is no home folder.
-func (p *Env) ApprovalsFile() string {
-	return in(p.StateDir(), "approvals.json")
-}
+func (p *Env) ApprovalsFile() string { return In(p.StateDir(), "approvals.json") }
 
 // SignInDir is the folder with the sign-ins to MCP servers, "" if there is no home folder.
-func (p *Env) SignInDir() string {
-	return in(p.StateDir(), "mcp")
-}
+func (p *Env) SignInDir() string { return In(p.StateDir(), "mcp") }
 
 // EnvKeyring is the variable whose value "off" turns the use of the system's keyring off.
 const EnvKeyring = "AGENTS_KEYRING"
@@ -152,28 +154,18 @@ func (p *Env) Keyring() bool {
 }
 
 // CacheDir is the folder for descriptions of tools, "" if there is none.
-func (p *Env) CacheDir() string {
-	dir := p.Getenv("XDG_CACHE_HOME")
-	if !filepath.IsAbs(dir) {
-		home, err := os.UserHomeDir()
-		if err != nil || !filepath.IsAbs(home) {
-			return ""
-		}
-		dir = filepath.Join(home, ".cache")
-	}
-	return filepath.Join(dir, "agents")
-}
+func (p *Env) CacheDir() string { return p.own("XDG_CACHE_HOME", ".cache") }
 
 // LockDir is the folder for locks of tools, the same for all programs of this user.
 func (p *Env) LockDir() string {
 	if dir := p.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "agents", "locks")
 	}
-	return in(p.CacheDir(), "locks")
+	return In(p.CacheDir(), "locks")
 }
 
-// in returns dir/name, "" if there is no dir.
-func in(dir, name string) string {
+// In returns dir/name, "" if there is no dir.
+func In(dir, name string) string {
 	if dir == "" {
 		return ""
 	}
@@ -194,9 +186,7 @@ const (
 
 // OutputDir is the folder for the full output of calls that was cut for the model; "" is
 // the system's folder for temporary files.
-func (p *Env) OutputDir() string {
-	return in(p.CacheDir(), "outputs")
-}
+func (p *Env) OutputDir() string { return In(p.CacheDir(), "outputs") }
 
 // SweepOutputs removes files from the folder if it has changed since this program
 // started: those older than outputShelf, and the oldest while there are more than

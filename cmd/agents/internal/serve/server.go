@@ -220,10 +220,7 @@ func (s *service) config() (*config.Config, error) {
 	started := s.trees != nil
 	s.mu.Unlock()
 	if !started {
-		if s.of.File != "" {
-			return load.Config(s.p, s.of.File)
-		}
-		return load.Config(s.p)
+		return load.Config(s.p, s.of.File)
 	}
 	c, err := load.AnyConfig(s.p, nil)
 	if err != nil {
