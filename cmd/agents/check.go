@@ -216,14 +216,12 @@ func printTools(p *program.Env, n *agentfile.Node, form string) error {
 			list = append(list, tool{"function", function{s.Name, s.Description, s.Schema}})
 		}
 		return p.WriteJSON(list)
-	case "list":
-		var b strings.Builder
-		for _, s := range n.Tools {
-			line, _, _ := strings.Cut(strings.TrimSpace(s.Description), "\n")
-			fmt.Fprintf(&b, "%s: %s\n", s.Name, line)
-		}
-		_, err := io.WriteString(p.Out, termtext.Clean(b.String()))
-		return err
 	}
-	return errors.New("unknown form " + form)
+	var b strings.Builder // list
+	for _, s := range n.Tools {
+		line, _, _ := strings.Cut(strings.TrimSpace(s.Description), "\n")
+		fmt.Fprintf(&b, "%s: %s\n", s.Name, line)
+	}
+	_, err := io.WriteString(p.Out, termtext.Clean(b.String()))
+	return err
 }

@@ -48,15 +48,8 @@ For fish, once: agents completion fish >~/.config/fish/completions/agents.fish`,
 }
 
 func completion(p *program.Env, c *cli.Command, shell string) error {
-	script := ""
-	switch shell {
-	case "bash":
-		script = bashCompletion
-	case "zsh":
-		script = zshCompletion
-	case "fish":
-		script = fishCompletion
-	default:
+	script, ok := map[string]string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[shell]
+	if !ok {
 		return failure.Usage("", "%s: there is no script for %q; there are bash, zsh and fish", c.FullName(), shell)
 	}
 	_, err := io.WriteString(p.Out, script)

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"io"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/prompt"
-	"github.com/agents-exe/agents/pkg/terminal/termtext"
 	"github.com/urfave/cli/v3"
 )
 
@@ -23,11 +21,7 @@ func echoPromptCommand(p *program.Env) *cli.Command {
 			if err != nil {
 				return err
 			}
-			if p.OutTerm {
-				text = termtext.Clean(text)
-			}
-			_, err = io.WriteString(p.Out, text)
-			return err
+			return p.Print(text)
 		},
 	}
 }

@@ -70,18 +70,12 @@ the record.`,
 }
 
 func (f *replayFlags) check(p *program.Env) error {
-	live := 0
-	for _, on := range []bool{f.liveTools, f.liveModel, f.liveFrom != 0} {
-		if on {
-			live++
-		}
-	}
 	switch {
-	case f.keep.None && live == 0:
+	case f.keep.None && !f.live():
 		return failure.Usage("", "--no-session: only a live replay keeps a session")
 	case !f.loads(p) && (f.schema != "" || len(f.set) > 0):
 		return failure.Usage("the record holds the prompts of the agent", "--set and --output-schema require --agent-file or a live replay")
-	case live > 1:
+	case f.liveTools && f.liveModel, f.liveFrom != 0 && (f.liveTools || f.liveModel):
 		return failure.Usage("`agents run` runs everything for real", "--live-tools, --live-model and --live-from exclude each other")
 	}
 	return nil

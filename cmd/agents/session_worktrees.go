@@ -39,8 +39,7 @@ ones. With a flag, it shows, merges or removes the named ones.`,
 				return err
 			}
 			for _, w := range works {
-				do := &worktreeAction{p, w}
-				if err := do.all(ctx, diff, merge, remove, force); err != nil {
+				if err := workOn(ctx, p, w, diff, merge, remove, force); err != nil {
 					return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("worktree %s: %w", w.Name, err)}
 				}
 			}
@@ -73,26 +72,21 @@ func worktrees(ctx context.Context, p *program.Env, names []string) ([]*workspac
 	return list, nil
 }
 
-type worktreeAction struct {
-	p *program.Env
-	w *workspace.Work
-}
-
-// all does what the flags say, in an order in which nothing is lost; without any it lists.
-func (a *worktreeAction) all(ctx context.Context, diff, merge, remove, force bool) error {
+// workOn does what the flags say, in an order in which nothing is lost; without any it lists.
+func workOn(ctx context.Context, p *program.Env, w *workspace.Work, diff, merge, remove, force bool) error {
 	if !diff && !merge && !remove {
-		return a.list(ctx)
+		return listWorktree(ctx, p, w)
 	}
 	if diff {
-		text, err := a.w.Diff(ctx)
-		fmt.Fprint(a.p.Out, termtext.Clean(text))
+		text, err := w.Diff(ctx)
+		fmt.Fprint(p.Out, termtext.Clean(text))
 		if err != nil {
 			return err
 		}
 	}
 	if merge {
-		text, err := a.w.Merge(ctx)
-		fmt.Fprint(a.p.Out, termtext.Clean(text))
+		text, err := w.Merge(ctx)
+		fmt.Fprint(p.Out, termtext.Clean(text))
 		if err != nil {
 			return err
 		}
@@ -100,28 +94,28 @@ func (a *worktreeAction) all(ctx context.Context, diff, merge, remove, force boo
 	if !remove {
 		return nil
 	}
-	return a.w.Remove(ctx, force)
+	return w.Remove(ctx, force)
 }
 
-func (a *worktreeAction) list(ctx context.Context) error {
+func listWorktree(ctx context.Context, p *program.Env, w *workspace.Work) error {
 	state := "can be removed"
-	lost, err := a.w.Unsafe(ctx)
+	lost, err := w.Unsafe(ctx)
 	if err == nil && lost != "" {
 		state = "has " + lost
 	}
-	fmt.Fprintf(a.p.Out, "%s  %s  agent %s: %s\n", a.w.Name, a.w.Created.Local().Format("2006-01-02 15:04"), program.OneLine(a.w.Agent, 60), program.OneLine(state, 500))
-	if !a.w.Ready {
+	fmt.Fprintf(p.Out, "%s  %s  agent %s: %s\n", w.Name, w.Created.Local().Format("2006-01-02 15:04"), program.OneLine(w.Agent, 60), program.OneLine(state, 500))
+	if !w.Ready {
 		return err
 	}
-	facts, factsErr := a.w.Facts(ctx)
+	facts, factsErr := w.Facts(ctx)
 	for _, commit := range facts.Commits {
-		fmt.Fprintf(a.p.Out, "  commit %s\n", program.OneLine(commit, 200))
+		fmt.Fprintf(p.Out, "  commit %s\n", program.OneLine(commit, 200))
 	}
 	for _, path := range facts.Uncommitted {
-		if a.w.Kind == workspace.Worktree {
+		if w.Kind == workspace.Worktree {
 			path = "not committed: " + path
 		}
-		fmt.Fprintf(a.p.Out, "  %s\n", program.OneLine(path, 200))
+		fmt.Fprintf(p.Out, "  %s\n", program.OneLine(path, 200))
 	}
 	return errors.Join(err, factsErr)
 }

@@ -97,7 +97,9 @@ func (c *completer) complete(words []string) (kind, current string, list []strin
 			}
 			value = words[i]
 		}
-		c.remember(name, value)
+		if name == "agent-file" { // which decides which agents there are
+			c.files = append(c.files, input.ExpandHome(value))
+		}
 	}
 	if name, value, ok := strings.Cut(current, "="); ok && strings.HasPrefix(current, "-") {
 		flag := c.flag(strings.TrimLeft(name, "-"))
@@ -169,13 +171,6 @@ func (c *completer) flags() []string {
 		}
 	}
 	return list
-}
-
-// remember keeps the values that decide which agents there are.
-func (c *completer) remember(name, value string) {
-	if name == "agent-file" {
-		c.files = append(c.files, input.ExpandHome(value))
-	}
 }
 
 func (c *completer) values(name string, flag cli.DocGenerationFlag) (kind string, list []string) {

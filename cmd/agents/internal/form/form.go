@@ -67,14 +67,14 @@ func (v *Dialog) Ask(q mcpclient.Elicitation) (mcpclient.Answer, error) {
 	}
 	v.say("%s asks:\n%s", asker(q.Server), quoted(q.Message))
 	if len(fields) == 0 {
-		return v.decide("agree, decline or cancel? ", mcpclient.Accept, "agree", "{}")
+		return v.decide("agree, decline or cancel? ", "agree", "{}")
 	}
 	var names []string
 	for _, f := range fields {
 		names = append(names, f.label())
 	}
 	v.say("It wants to know: %s.", strings.Join(names, ", "))
-	answer, err := v.decide("answer, decline or cancel? ", mcpclient.Accept, "answer", "")
+	answer, err := v.decide("answer, decline or cancel? ", "answer", "")
 	if err != nil || answer.Action != mcpclient.Accept {
 		return answer, err
 	}
@@ -84,7 +84,7 @@ func (v *Dialog) Ask(q mcpclient.Elicitation) (mcpclient.Answer, error) {
 			return answer, err
 		}
 		v.say("Your answer:\n%s", quoted(string(content)))
-		answer, err = v.decide("send, edit, decline or cancel? ", mcpclient.Accept, "send", string(content))
+		answer, err = v.decide("send, edit, decline or cancel? ", "send", string(content))
 		if err != nil || answer.Action != edit {
 			return answer, err
 		}
@@ -96,8 +96,8 @@ const edit mcpclient.Action = "edit"
 
 // decide asks what to do. yes is the word for accept, with content. A prefix of
 // a word is enough.
-func (v *Dialog) decide(question string, accept mcpclient.Action, yes, content string) (mcpclient.Answer, error) {
-	words := map[string]mcpclient.Action{yes: accept, "decline": mcpclient.Decline, "cancel": mcpclient.Cancel}
+func (v *Dialog) decide(question, yes, content string) (mcpclient.Answer, error) {
+	words := map[string]mcpclient.Action{yes: mcpclient.Accept, "decline": mcpclient.Decline, "cancel": mcpclient.Cancel}
 	if strings.Contains(question, "edit") {
 		words["edit"] = edit
 	}
@@ -109,7 +109,7 @@ func (v *Dialog) decide(question string, accept mcpclient.Action, yes, content s
 		for word, action := range words {
 			if text != "" && strings.HasPrefix(word, strings.ToLower(text)) {
 				answer := mcpclient.Answer{Action: action}
-				if action == accept && content != "" {
+				if action == mcpclient.Accept && content != "" {
 					answer.Content = json.RawMessage(content)
 				}
 				return answer, nil
@@ -310,5 +310,5 @@ func (v *Dialog) askURL(q mcpclient.Elicitation) (mcpclient.Answer, error) {
 		note = ", without encryption"
 	}
 	v.say("It is a page of %s%s. It is not opened for you: if you agree, open it in a browser yourself.", flat(u.Host), note)
-	return v.decide("agree, decline or cancel? ", mcpclient.Accept, "agree", "")
+	return v.decide("agree, decline or cancel? ", "agree", "")
 }

@@ -220,11 +220,7 @@ func Reopen(p *program.Env, path string) (*Session, error) { return reopen(p, pa
 func reopen(p *program.Env, path, again string) (*Session, error) {
 	j, past, err := session.Open(path, session.Options{})
 	if err != nil {
-		hint := ""
-		if _, busy := errors.AsType[*session.InUseError](err); busy {
-			hint = "wait for it, or end that process"
-		}
-		return nil, failure.NothingRan(err, hint)
+		return nil, failure.NothingRan(err, sessions.BusyHint(err))
 	}
 	k := &Session{Kept: Earlier(p, j, past), again: again}
 	if k.agentFile, k.suggested, err = AgentOf(p, path, past.Session.Source); err != nil {

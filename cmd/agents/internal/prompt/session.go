@@ -15,12 +15,6 @@ import (
 
 const contextFlag = "session-as-context"
 
-// A contextItem is what --session-as-context adds to a prompt.
-type contextItem struct {
-	sessions   *sessions.Store
-	size, name string
-}
-
 // contextFlag is the flag. Its value is SIZE:ID. dir is --session-dir, nil where there is no such
 // flag.
 func (s *Script) contextFlag(p *program.Env, dir *string) cli.Flag {
@@ -33,11 +27,11 @@ func (s *Script) contextFlag(p *program.Env, dir *string) cli.Flag {
 			return errors.New("the session's id is missing behind the size")
 		}
 		*s = append(*s, promptItem{kind: contextFlag, text: value, context: func() (string, error) {
-			item := &contextItem{sessions: &sessions.Store{Env: p}, size: size, name: name}
+			store := &sessions.Store{Env: p}
 			if dir != nil {
-				item.sessions.Dir = *dir
+				store.Dir = *dir
 			}
-			return item.render()
+			return sessionText(store, size, name)
 		}})
 		return nil
 	}
@@ -70,8 +64,9 @@ func JoinPairs(args []string) []string {
 	return list
 }
 
-func (c *contextItem) render() (string, error) {
-	events, err := c.sessions.Open(c.name)
+// sessionText is what --session-as-context adds to a prompt.
+func sessionText(store *sessions.Store, size, name string) (string, error) {
+	events, err := store.Open(name)
 	if err != nil {
 		return "", err
 	}
@@ -79,7 +74,7 @@ func (c *contextItem) render() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	m, statistics := transcript.Context(c.size)
+	m, statistics := transcript.Context(size)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# An earlier session\n\n")
 	if statistics {
@@ -87,12 +82,12 @@ func (c *contextItem) render() (string, error) {
 	}
 	for t, err := range transcript.Turns(events) {
 		if err != nil {
-			c.sessions.Warn(fmt.Sprintf("--%s: only what is in front of the damage is used: %v", contextFlag, err))
+			store.Warn(fmt.Sprintf("--%s: only what is in front of the damage is used: %v", contextFlag, err))
 			break
 		}
 		b.WriteString(m.Turn(t))
 		if b.Len() > maxPrompt {
-			return "", failure.Usage("take a smaller size, or a part of it: `agents session edit`", "--%s %s %s: the session is longer than %d bytes", contextFlag, c.size, c.name, maxPrompt)
+			return "", failure.Usage("take a smaller size, or a part of it: `agents session edit`", "--%s %s %s: the session is longer than %d bytes", contextFlag, size, name, maxPrompt)
 		}
 	}
 	return strings.TrimRight(b.String(), "\n"), nil

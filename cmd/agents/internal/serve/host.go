@@ -32,16 +32,9 @@ import (
 	"github.com/agents-exe/agents/pkg/session"
 )
 
-// An agentsServer has the flags of its server.
-type agentsServer struct{ *servers.Agents }
-
 // Agents serves agents over HTTP until ctx ends, and then shuts down as
 // serve.Server.ServeListener describes.
 func Agents(ctx context.Context, p *program.Env, f *servers.Agents) error {
-	return agentsServer{f}.run(ctx, p)
-}
-
-func (f agentsServer) run(ctx context.Context, p *program.Env) error {
 	for _, origin := range f.Origins {
 		if u, err := url.Parse(origin); err != nil || u.Host == "" || origin != u.Scheme+"://"+u.Host {
 			return failure.Usage("", "--allow-origin %s: it is a scheme and a host, such as https://agents.example", origin)
@@ -69,11 +62,10 @@ func (f agentsServer) run(ctx context.Context, p *program.Env) error {
 		return err
 	}
 	defer func() { h.close(h.trees) }()
-	err = errors.Join(f.serve(ctx, h, web), out.Close())
-	return err
+	return errors.Join(h.serve(ctx, f, web), out.Close())
 }
 
-func (f agentsServer) serve(ctx context.Context, h *agentServer, web *httpListener) error {
+func (h *agentServer) serve(ctx context.Context, f *servers.Agents, web *httpListener) error {
 	limits, err := session.ParseKeep(f.KeepSessions)
 	if err != nil {
 		return failure.Usage("", "--keep-sessions %s: %v", f.KeepSessions, err)
@@ -103,7 +95,7 @@ func (f agentsServer) serve(ctx context.Context, h *agentServer, web *httpListen
 	if h.host.Sessions != nil {
 		o.Journal, o.Sessions = h.lastRun, h.kept()
 	}
-	now, stop := f.hurry(ctx, h)
+	now, stop := h.hurry(ctx, f.Grace)
 	defer stop()
 	o.Now = now
 	unlist, err := web.publish(h.Agents())
@@ -142,7 +134,7 @@ func (f agentsServer) serve(ctx context.Context, h *agentServer, web *httpListen
 
 // hurry returns a channel that is closed by the second signal: who sends it does not want
 // to wait for runs. Until then, what is still to be done is not ended by force.
-func (f agentsServer) hurry(ctx context.Context, h *agentServer) (now chan struct{}, stop func()) {
+func (h *agentServer) hurry(ctx context.Context, grace time.Duration) (now chan struct{}, stop func()) {
 	p := h.p
 	now = make(chan struct{})
 	signals := make(chan os.Signal, 2)
@@ -158,12 +150,12 @@ func (f agentsServer) hurry(ctx context.Context, h *agentServer) (now chan struc
 			return
 		}
 		if n := h.host.Running(); n > 0 {
-			h.say(fmt.Sprintf("runs in progress: %d; they have %s, or until the next signal", n, f.Grace))
+			h.say(fmt.Sprintf("runs in progress: %d; they have %s, or until the next signal", n, grace))
 		}
 		for range 2 { // the one that ended ctx, and the second
 			select {
 			case <-signals:
-			case <-time.After(f.Grace):
+			case <-time.After(grace):
 			case <-over:
 				return
 			}
@@ -237,17 +229,18 @@ func (h *agentServer) newMetrics() *serve.Metrics {
 // is that of the server. stop ends what belongs to no request any more.
 func (h *agentServer) mounts(ctx context.Context) (list []serve.Mount, stop func()) {
 	var stops []func()
+	closes := func(close func()) { // runs that wait for a client would hold up the end of the server
+		done := context.AfterFunc(ctx, close)
+		stops = append(stops, func() { done(); close() })
+	}
 	openai := func(to runner.Starter) http.Handler {
 		api := &openaiapi.Handler{Host: to, Warn: h.panicked, NewID: session.NewID, Checked: true}
-		// Runs that wait for a client would hold up the end of the server.
-		done := context.AfterFunc(ctx, api.Close)
-		stops = append(stops, func() { done(); api.Close() })
+		closes(api.Close)
 		return api
 	}
 	a2a := func(to runner.Starter) http.Handler {
 		api := &a2aapi.Handler{Host: to, Version: h.p.Version, Secured: h.secured, Warn: h.panicked}
-		done := context.AfterFunc(ctx, api.Close)
-		stops = append(stops, func() { done(); api.Close() })
+		closes(api.Close)
 		return api
 	}
 	mcp := func(to runner.Starter) http.Handler {
