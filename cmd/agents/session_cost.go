@@ -86,7 +86,7 @@ func costTable(root *transcript.CostNode, room int) string {
 	var add func(n *transcript.CostNode, depth int)
 	add = func(n *transcript.CostNode, depth int) {
 		name := strings.Repeat("  ", min(depth, 10)) + program.OneLine(n.Agent, 60)
-		rows = append(rows, costRow(name, transcript.Outcome(n.Status), &n.Figures, costCell(&n.Total)))
+		rows = append(rows, costRow(name, program.OneLine(transcript.Outcome(n.Status), 24), &n.Figures, costCell(&n.Total)))
 		for _, model := range slices.Sorted(maps.Keys(n.Fallback)) {
 			rows = append(rows, costRow(strings.Repeat("  ", min(depth, 10))+"  by "+program.OneLine(model, 60), "", n.Fallback[model], ""))
 		}

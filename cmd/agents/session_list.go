@@ -130,7 +130,7 @@ func printTable(p *program.Env, list []listedSession, dirs []string) error {
 	for _, l := range list {
 		cost := cmp.Or(l.Usage.CostText(), "-")
 		rows = append(rows, []string{program.OneLine(l.ID, 100), l.Changed.UTC().Format("2006-01-02 15:04"), program.OneLine(l.Agent, 24),
-			l.state(), strconv.Itoa(l.Turns), cost, cmp.Or(l.Error, l.Prompt)})
+			program.OneLine(l.state(), 24), strconv.Itoa(l.Turns), cost, cmp.Or(l.Error, l.Prompt)})
 	}
 	width := make([]int, len(rows[0])-1)
 	for _, row := range rows {
