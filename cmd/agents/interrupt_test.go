@@ -259,6 +259,13 @@ func TestOutputThatCannotBeWrittenIsAFailureAndNoInterruption(t *testing.T) {
 			t.Errorf("%s: stderr = %q, want %q", form, got, want)
 		}
 	}
+	cmd := agentsCommand(t, hangFiles(), "cli", "--agent-file", "agent.json")
+	var stderr strings.Builder
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("/help\n"), full, &stderr
+	cmd.Run()
+	if got := cmd.ProcessState.ExitCode(); got != 1 || !strings.HasPrefix(stderr.String(), "error: write to standard output: ") {
+		t.Errorf("/help in a chat: exit code %d, want 1: %s", got, stderr.String())
+	}
 }
 
 // waitFor waits until a condition on other processes holds.

@@ -72,10 +72,13 @@ func NothingRan(err error, hint string) error {
 	return &Error{Code: ExitNothingRan, Err: err, Hint: hint}
 }
 
-// Silent returns err with its exit code and without a message: it has been reported.
+// Silent returns err with its exit code and without a message: it has been reported. It returns nil
+// for nil.
 func Silent(err error) error {
-	f := &Error{}
-	if errors.As(err, &f) {
+	if err == nil {
+		return nil
+	}
+	if f, ok := errors.AsType[*Error](err); ok {
 		return &Error{Code: f.Code, Err: err, Quiet: true}
 	}
 	return &Error{Code: codeOf(err), Err: err, Quiet: true}

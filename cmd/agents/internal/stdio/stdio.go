@@ -35,9 +35,6 @@ func Run(ctx context.Context, p *program.Env, f runs.Flags) error {
 	if closeErr := r.close(); err == nil {
 		err = closeErr
 	}
-	if err == nil {
-		return nil
-	}
 	return failure.Silent(err)
 }
 
