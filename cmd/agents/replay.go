@@ -147,7 +147,7 @@ func replayed(rec *replay.Record, path string, err, runErr error) error {
 		return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("replay session %s: %w", rec.Session, runErr)}
 	case errors.Is(runErr, replay.ErrUnfinished):
 		return &failure.Error{Code: failure.ExitFailed, Err: fmt.Errorf("replay session %s: %w", rec.Session, runErr),
-			Hint: fmt.Sprintf("`agents run --session %s` finishes it", path)}
+			Hint: fmt.Sprintf("`agents run --session %s` finishes it", program.ShellQuote(path))}
 	}
 	return err
 }

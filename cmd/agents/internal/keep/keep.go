@@ -73,7 +73,7 @@ func Open(p *program.Env, k *Flags) (*Session, error) {
 	}
 	kept, err := openSession(p, k)
 	if kept != nil && k.Dir != "" {
-		kept.dir = " --session-dir " + k.Dir
+		kept.dir = " --session-dir " + program.ShellQuote(k.Dir)
 	}
 	return kept, err
 }
@@ -88,7 +88,7 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 	switch {
 	case k.file != "":
 		if info, err := os.Stat(k.file); errors.Is(err, os.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
-			return &Session{Kept: New(p, session.CreateFile(k.file, sessions.NewOptions())), again: "--session-file " + k.file}, nil
+			return &Session{Kept: New(p, session.CreateFile(k.file, sessions.NewOptions())), again: "--session-file " + program.ShellQuote(k.file)}, nil
 		}
 		if path, err = sessions.ImportFile(p, k.file); err != nil {
 			err = failure.NothingRan(err, listHint)
@@ -113,9 +113,9 @@ func openSession(p *program.Env, k *Flags) (*Session, error) {
 	again := ""
 	switch {
 	case k.file != "":
-		again = "--session-file " + k.file
+		again = "--session-file " + program.ShellQuote(k.file)
 	case strings.ContainsRune(k.Session, filepath.Separator):
-		again = "--session " + k.Session
+		again = "--session " + program.ShellQuote(k.Session)
 	}
 	return reopen(p, path, again)
 }
@@ -332,7 +332,7 @@ func (k *Session) Continues(a *agent.Agent, conversation *agent.Session, err err
 	}
 	command := "agents run " + cmp.Or(k.again, "--session "+filepath.Base(k.Path())+k.dir)
 	if k.again+k.dir != "" && a != nil && a.Source != "" {
-		command += " --agent-file " + program.Shown(a.Source)
+		command += " --agent-file " + program.ShellQuote(program.Shown(a.Source))
 	}
 	return &failure.Resumable{Err: err, Command: command}
 }
@@ -395,5 +395,5 @@ func beginRecord(p *program.Env, place config.Place, err error) (*Session, error
 	if err != nil {
 		return nil, failure.NothingRan(fmt.Errorf("record the run (%s): %w", place.Why, err), "")
 	}
-	return &Session{Kept: New(p, session.Create(place.Path, sessions.NewOptions())), dir: " --session-dir " + place.Path, record: place.Path}, nil
+	return &Session{Kept: New(p, session.Create(place.Path, sessions.NewOptions())), dir: " --session-dir " + program.ShellQuote(place.Path), record: place.Path}, nil
 }
