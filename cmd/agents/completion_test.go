@@ -37,6 +37,7 @@ func TestCompletion(t *testing.T) {
 		"tooled.json":         `{"tag":"OpenAIAgentDescription","contents":{"slug":"tooled","flavor":"scripted","script":"s","toolDirectory":"box"}}`,
 		"remote.json":         `{"tag":"OpenAIAgentDescription","contents":{"slug":"remote","flavor":"scripted","script":"s","mcpServers":{"tracker":{"url":"https://mcp.example.com"},"files":{"command":"x"}}}}`,
 		"box/notes.txt":       "",
+		"both.yaml":           "tag: OpenAIAgentDescription\ncontents: {slug: ann, announce: a, flavor: scripted, script: s}\n---\ntag: OpenAIAgentDescription\ncontents: {slug: ben, flavor: scripted, script: s}\n",
 	} {
 		if err := os.MkdirAll("box", 0o755); err != nil {
 			t.Fatal(err)
@@ -86,6 +87,7 @@ func TestCompletion(t *testing.T) {
 		{"agents run --agent ", "words", []string{"one", "two"}},
 		{"agents --agent o", "words", []string{"one"}},
 		{"agents run --agent-file three.json --agent ", "words", []string{"three"}},
+		{"agents run --agent-file both.yaml --agent ", "words", []string{"ann", "ben"}},
 		{"agents run --agent-file 'my two.json' --agent=", "words", []string{"two"}},
 		{`agents run --agent-file "my two.json" --agent `, "words", []string{"two"}},
 		{`agents run --agent-file my\ two.json --agent `, "words", []string{"two"}},

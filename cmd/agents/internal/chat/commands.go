@@ -86,8 +86,8 @@ func (c *chat) others() map[string]string {
 			continue
 		}
 		for _, slug := range f.Slugs {
-			if slug != c.tree.Root.Slug {
-				list[slug] = f.Spec.Announce
+			if other, _, err := agentfile.ReadAgent(path, slug); err == nil && slug != c.tree.Root.Slug {
+				list[slug] = other.Spec.Announce
 			}
 		}
 	}

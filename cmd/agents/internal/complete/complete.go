@@ -227,9 +227,13 @@ func agentFiles(p *program.Env, named []string) iter.Seq2[string, *agentfile.Fil
 
 // slugs returns the slugs that --agent can have.
 func slugs(p *program.Env, files []string) (list []string) {
-	for _, f := range agentFiles(p, files) {
-		announce, _, _ := strings.Cut(f.Spec.Announce, "\n")
-		list = append(list, OneLine(f.Spec.Slug, announce))
+	for path, file := range agentFiles(p, files) {
+		for _, slug := range file.Slugs {
+			if f, _, err := agentfile.ReadAgent(path, slug); err == nil {
+				announce, _, _ := strings.Cut(f.Spec.Announce, "\n")
+				list = append(list, OneLine(slug, announce))
+			}
+		}
 	}
 	return list
 }
