@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -181,8 +180,7 @@ func summary(p *program.Env, t *agentfile.Tree) error {
 			fmt.Fprintf(&b, "  %-*s  %s\n", width, tool.Name, tool.Source)
 		}
 	}
-	_, err := io.WriteString(p.Out, termtext.Clean(b.String()))
-	return err
+	return p.PrintClean(b.String())
 }
 
 func limits(a *agent.Agent) string {
@@ -222,6 +220,5 @@ func printTools(p *program.Env, n *agentfile.Node, form string) error {
 		line, _, _ := strings.Cut(strings.TrimSpace(s.Description), "\n")
 		fmt.Fprintf(&b, "%s: %s\n", s.Name, line)
 	}
-	_, err := io.WriteString(p.Out, termtext.Clean(b.String()))
-	return err
+	return p.PrintClean(b.String())
 }

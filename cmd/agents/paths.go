@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/config"
-	"github.com/agents-exe/agents/pkg/terminal/termtext"
 	"github.com/urfave/cli/v3"
 )
 
@@ -49,8 +47,7 @@ func pathsCommand(p *program.Env) *cli.Command {
 			if asJSON {
 				return p.WriteJSON(e)
 			}
-			_, err = io.WriteString(p.Out, termtext.Clean(e.text()))
-			return err
+			return p.PrintClean(e.text())
 		}),
 	}
 }

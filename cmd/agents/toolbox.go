@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,8 +67,7 @@ func toolbox(ctx context.Context, p *program.Env, args []string, filter string) 
 		line, _, _ := strings.Cut(strings.TrimSpace(t.Spec().Description), "\n")
 		fmt.Fprintf(&b, "%s: %s\n", filepath.Base(t.Path()), line)
 	}
-	_, err = io.WriteString(p.Out, termtext.Clean(b.String()))
-	return err
+	return p.PrintClean(b.String())
 }
 
 // runInToolbox replaces this process by the tool with that file name in dir or, if there

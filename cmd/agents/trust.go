@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/load"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
-	"github.com/agents-exe/agents/pkg/terminal/termtext"
 	"github.com/urfave/cli/v3"
 )
 
@@ -49,8 +47,7 @@ func listTrusted(p *program.Env) error {
 	for _, t := range load.ListTrusted(p) {
 		b.WriteString(t.Path + "\n")
 	}
-	_, err := io.WriteString(p.Out, termtext.Clean(b.String()))
-	return err
+	return p.PrintClean(b.String())
 }
 
 func distrust(p *program.Env, path string) error {
@@ -70,7 +67,7 @@ func trust(ctx context.Context, p *program.Env, yes, folder bool) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(p.Out, termtext.Clean(text)); err != nil || len(found) == 0 && !folder {
+	if err := p.PrintClean(text); err != nil || len(found) == 0 && !folder {
 		return err
 	}
 	if !yes {

@@ -139,6 +139,12 @@ func (p *Env) Print(text string) error {
 	return err
 }
 
+// PrintClean is Print that cleans for a pipe too, behind which may be a terminal.
+func (p *Env) PrintClean(text string) error {
+	_, err := io.WriteString(p.Out, termtext.Clean(text))
+	return err
+}
+
 func QuoteJSON(s string) []byte {
 	text, _ := json.Marshal(s) // a string always encodes
 	return text

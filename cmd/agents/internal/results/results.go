@@ -11,7 +11,6 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
-	"github.com/agents-exe/agents/pkg/terminal/termtext"
 	"github.com/agents-exe/agents/pkg/trial/treetest"
 )
 
@@ -30,15 +29,13 @@ func Print(p *program.Env, r treetest.Report, asJSON bool) error {
 		return enc.Encode(line)
 	}
 	if r.Skipped != "" {
-		_, err := io.WriteString(p.Out, termtext.Clean(fmt.Sprintf("not tested: %s: %s\n", r.File, r.Skipped)))
-		return err
+		return p.PrintClean(fmt.Sprintf("not tested: %s: %s\n", r.File, r.Skipped))
 	}
 	if r.OK() {
 		return nil
 	}
 	text := fmt.Sprintf("FAIL %s (%s)\n  %s\n", r.File, millis(r.Duration), strings.ReplaceAll(r.String(), "\n", "\n  "))
-	_, err := io.WriteString(p.Out, termtext.Clean(text))
-	return err
+	return p.PrintClean(text)
 }
 
 func millis(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }

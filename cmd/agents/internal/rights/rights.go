@@ -4,7 +4,6 @@ package rights
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/agentfile"
 	"github.com/agents-exe/agents/pkg/policy"
-	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
 
 // Print prints what every agent of a tree may do with each of its tools, by which rule,
@@ -35,8 +33,7 @@ func Print(p *program.Env, t *agentfile.Tree) error {
 	if len(t.Nodes) > 0 {
 		walk(t.Nodes[0], nil)
 	}
-	_, err := io.WriteString(p.Out, termtext.Clean(b.String()))
-	return err
+	return p.PrintClean(b.String())
 }
 
 func slugs(chain []*agentfile.Node) []string {
