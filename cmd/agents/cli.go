@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/chat"
@@ -56,7 +55,7 @@ func withoutCommand(ctx context.Context, p *program.Env, write func() error) err
 		return err
 	}
 	fmt.Fprintln(p.Err, "There is no agent in this folder. `agents init` writes one.")
-	if answer, failed := asker.Line(ctx, "write one? yes or no", "yes"); failed != nil || !strings.HasPrefix("yes", strings.ToLower(answer)) {
+	if agrees, failed := asker.Agrees(ctx, "write one?", "yes"); failed != nil || !agrees {
 		return err
 	}
 	return write()

@@ -154,14 +154,11 @@ func initKeys(p *program.Env, f *initFlags, file string) (*scaffold.KeysPlan, er
 // agreed shows the person what is going to be written and asks.
 func agreed(ctx context.Context, p *program.Env, asker *ask.Asker, plan string) error {
 	fmt.Fprintf(p.Err, "This is what init writes:\n%s", termtext.Clean(plan))
-	answer, err := asker.Line(ctx, "write it? yes or no", "yes")
-	if err != nil {
-		return err
+	agrees, err := asker.Agrees(ctx, "write it?", "yes")
+	if err == nil && !agrees {
+		err = failure.Usage("", "nothing was written")
 	}
-	if answer = strings.ToLower(answer); answer != "yes" && answer != "y" {
-		return failure.Usage("", "nothing was written")
-	}
-	return nil
+	return err
 }
 
 // initNames are the agent file to write and the agent's slug.

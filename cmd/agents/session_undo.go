@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/ask"
 	"github.com/agents-exe/agents/cmd/agents/internal/command"
@@ -68,8 +67,7 @@ func undoFiles(ctx context.Context, p *program.Env, f *sessions.Files, dry, yes 
 		if asker == nil {
 			return failure.Usage("--yes puts them back", "session undo: nobody can be asked: there is no terminal")
 		}
-		answer, err := asker.Line(ctx, "put them back? yes or no", "no")
-		if err != nil || !strings.HasPrefix(strings.ToLower(answer), "y") {
+		if agrees, err := asker.Agrees(ctx, "put them back?", "no"); err != nil || !agrees {
 			return err
 		}
 	}

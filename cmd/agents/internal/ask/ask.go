@@ -43,10 +43,15 @@ func Agree(p *program.Env) func(ctx context.Context, text string) (bool, error) 
 	}
 	return func(ctx context.Context, text string) (bool, error) {
 		io.WriteString(p.Err, termtext.Clean(text))
-		answer, err := a.Line(ctx, "trust it? yes or no", "no")
-		answer = strings.ToLower(answer)
-		return answer == "yes" || answer == "y", err
+		return a.Agrees(ctx, "trust it?", "no")
 	}
+}
+
+// Agrees asks a question whose answer is yes or no.
+func (a *Asker) Agrees(ctx context.Context, question, def string) (bool, error) {
+	answer, err := a.Line(ctx, question+" yes or no", def)
+	answer = strings.ToLower(answer)
+	return answer == "yes" || answer == "y", err
 }
 
 // Line asks for one line; an empty answer is the default, and without one the
