@@ -200,16 +200,13 @@ func newTool(p *program.Env, slug string, to toolPlace, l language, from string)
 
 // goSource writes the program of a tool in Go, a module of its own.
 func goSource(s *scaffold.Files, dir, slug, name string) error {
-	if err := s.Folder(dir); err != nil {
-		return err
+	err := s.Folder(dir)
+	for _, f := range [][2]string{{"go.mod", "module example.com/@SLUG@\n\ngo 1.21\n"}, {".gitignore", "/@SLUG@.built*\n"}, {"main.go", scaffold.GoProgram}} {
+		if err == nil {
+			err = s.Add(filepath.Join(dir, f[0]), 0o644, scaffold.Fill(f[1], slug, name))
+		}
 	}
-	if err := s.Add(filepath.Join(dir, "go.mod"), 0o644, scaffold.Fill("module example.com/@SLUG@\n\ngo 1.21\n", slug, name)); err != nil {
-		return err
-	}
-	if err := s.Add(filepath.Join(dir, ".gitignore"), 0o644, scaffold.Fill("/@SLUG@.built*\n", slug, name)); err != nil {
-		return err
-	}
-	return s.Add(filepath.Join(dir, "main.go"), 0o644, scaffold.Fill(scaffold.GoProgram, slug, name))
+	return err
 }
 
 // toolDir is the folder of a new tool. changed is to be called when the tool is there.

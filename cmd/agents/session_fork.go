@@ -52,7 +52,7 @@ func sessionForkCommand(p *program.Env) *cli.Command {
 			if c.IsSet("at") {
 				events, turns = session.UpTo(events, at), at
 			}
-			return s.KeepCopy(events, path, turns)
+			return s.Keep(events, path, turns)
 		}),
 	}
 }

@@ -23,7 +23,7 @@ func sessionImportCommand(p *program.Env) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return sessions.Of(p, c).Keep(sessions.Imported(p, events))
+			return sessions.Of(p, c).Keep(sessions.Imported(p, events), "", 0)
 		}),
 	}
 }

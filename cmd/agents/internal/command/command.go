@@ -3,6 +3,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,7 +177,7 @@ func OneOf(values ...string) func(string) error {
 		if slices.Contains(values, s) {
 			return nil
 		}
-		return &ChoiceError{values}
+		return &ChoiceError{Values: values}
 	}
 }
 
@@ -188,9 +189,15 @@ func Dashes(name string) string {
 	return "--" + name
 }
 
-type ChoiceError struct{ Values []string }
+// A ChoiceError is that a value is none of Values. Text may say it in other words.
+type ChoiceError struct {
+	Values []string
+	Text   string
+}
 
-func (e *ChoiceError) Error() string { return "must be one of " + strings.Join(e.Values, ", ") }
+func (e *ChoiceError) Error() string {
+	return cmp.Or(e.Text, "must be one of "+strings.Join(e.Values, ", "))
+}
 
 // SetFlag is --set, which collects NAME=VALUE. A value may hold anything.
 func SetFlag(usage string, values *map[string]string) cli.Flag {

@@ -171,7 +171,7 @@ func appendRun(ctx context.Context, dir string, i interval) error {
 		}
 		half := len(text) / 2
 		half += strings.IndexByte(string(text[half:]), '\n') + 1
-		_, cut := parseRun(lastLine(string(text[:half])))
+		cut := parseRun(lastLine(string(text[:half]))).to
 		text = append([]byte(interval{time.Unix(0, 0), cut}.line()), text[half:]...)
 		return wholefile.Write(path, append(text, i.line()...))
 	}
@@ -189,12 +189,12 @@ func lastLine(text string) string {
 }
 
 // parseRun reads a line of the log. One that cannot be read is the whole of time.
-func parseRun(line string) (from, to time.Time) {
+func parseRun(line string) interval {
 	var a, b int64
 	if n, err := fmt.Sscanf(line, "%d %d", &a, &b); n != 2 || err != nil {
-		return time.Unix(0, 0), time.Now()
+		return interval{time.Unix(0, 0), time.Now()}
 	}
-	return time.Unix(0, a), time.Unix(0, b)
+	return interval{time.Unix(0, a), time.Unix(0, b)}
 }
 
 // readRuns returns when runs were going on.
@@ -211,8 +211,7 @@ func readRuns(p *program.Env) ([]interval, error) {
 		list = append(list, interval{began(path), time.Now()})
 	}
 	for line := range strings.Lines(string(text)) {
-		from, to := parseRun(line)
-		list = append(list, interval{from, to})
+		list = append(list, parseRun(line))
 	}
 	return list, nil
 }

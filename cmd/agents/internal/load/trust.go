@@ -277,12 +277,11 @@ func SurveyConfig(path string, text []byte) *Trust {
 }
 
 // NoteOwn trusts an agent file whose tree this person has just written, so that it is used
-// in its folder without being named, and stays trusted when this person changes it. It reports
-// whether it did.
-func NoteOwn(p *program.Env, file string) bool {
+// in its folder without being named, and stays trusted when this person changes it.
+func NoteOwn(p *program.Env, file string) {
 	_, t := SurveyFile(p, file)
 	t.Folder = filepath.Dir(t.Path)
-	return t.Keep(p) == nil
+	_ = t.Keep(p) // otherwise the person names it, or is asked
 }
 
 // Changing is called before this program changes the tree of the agent file at path. If the

@@ -95,17 +95,8 @@ func (s Shipped) check(name string) error {
 	if name == "?" || slices.Contains(names, name) {
 		return nil
 	}
-	return &unknownError{fmt.Sprintf("there is no such %s%s\n%s", s.what, closest.Hint(name, names), strings.TrimSuffix(s.List(), "\n")), &command.ChoiceError{Values: names}}
+	return &command.ChoiceError{Values: names, Text: fmt.Sprintf("there is no such %s%s\n%s", s.what, closest.Hint(name, names), strings.TrimSuffix(s.List(), "\n"))}
 }
-
-// An unknownError is a ChoiceError with more to read.
-type unknownError struct {
-	text   string
-	choice *command.ChoiceError
-}
-
-func (e *unknownError) Error() string { return e.text }
-func (e *unknownError) Unwrap() error { return e.choice }
 
 const agentName = "agent.json"
 

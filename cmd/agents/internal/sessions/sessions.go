@@ -221,26 +221,14 @@ func IDs(p *program.Env) []string {
 	return ids
 }
 
-// write is where new sessions are written.
-func (s *Store) write() (string, error) {
+// Keep writes events as a new session and prints its id. Unless path is "", they are those of the
+// session there, whose checkpoints the copy gets; turns is how many turns it has, negative for all.
+func (s *Store) Keep(events Events, path string, turns int) error {
 	dirs, err := s.Folders()
-	if err != nil {
-		return "", err
-	}
-	return dirs[0], nil
-}
-
-// Keep writes events as a new session and prints its id.
-func (s *Store) Keep(events Events) error { return s.KeepCopy(events, "", 0) }
-
-// KeepCopy is Keep for events of the session at path, whose checkpoints the copy gets; turns is
-// how many turns it has, negative for all.
-func (s *Store) KeepCopy(events Events, path string, turns int) error {
-	dir, err := s.write()
 	if err != nil {
 		return err
 	}
-	copied, err := Copy(dir, events, path, turns)
+	copied, err := Copy(dirs[0], events, path, turns)
 	if err != nil {
 		return failure.NothingRan(fmt.Errorf("write the session: %w", err), "")
 	}
@@ -249,7 +237,7 @@ func (s *Store) KeepCopy(events Events, path string, turns int) error {
 }
 
 // Copy writes events as a new session in dir, with the checkpoints of the session at path unless
-// that is "". See KeepCopy.
+// that is "". See Keep.
 func Copy(dir string, events Events, path string, turns int) (copied string, err error) {
 	id := session.NewID()
 	if err := session.Copy(session.Create(dir, NewOptions()), session.Rename(events, id)); err != nil {

@@ -84,7 +84,7 @@ func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *as
 	switch {
 	case strings.HasPrefix(f.Output, "jsonl"):
 		s.lines = &observe.JSONLines{W: p.Out, Pieces: f.Output == "jsonl"}
-		watch = append(watch, s.line)
+		watch = append(watch, s.whileWritten(s.lines.Observe, s.lines.Err))
 	case f.Output == "text" && !f.Whole && !f.Stream && p.OutTerm && p.Getenv("TERM") != "dumb":
 		out := s.progress.Answer(p.Out)
 		w := &markdown.Writer{W: out, Format: func() markdown.Format { return format(p) }, Open: s.progress.Open}
@@ -95,7 +95,7 @@ func Open(ctx context.Context, p *program.Env, l *load.Tree, f Flags, person *as
 		watch = append(watch, s.stream.Observe)
 	case f.Stream:
 		s.stream = &view.Stream{W: p.Out}
-		watch = append(watch, s.text)
+		watch = append(watch, s.whileWritten(s.stream.Observe, s.stream.Err))
 	}
 	logs, err := s.Logs(l)
 	if err != nil {
@@ -152,19 +152,13 @@ func Asks(l *load.Tree) func(tool string) bool {
 	return func(tool string) bool { return names[tool] }
 }
 
-// line writes an event to stdout, and ends the run if that fails.
-func (s *Sinks) line(e agent.Event) {
-	s.lines.Observe(e)
-	if s.lines.Err() != nil {
-		s.cancel(failure.ErrOutput)
-	}
-}
-
-// text streams the answer, and ends the run if that fails.
-func (s *Sinks) text(e agent.Event) {
-	s.stream.Observe(e)
-	if s.stream.Err() != nil {
-		s.cancel(failure.ErrOutput)
+// whileWritten returns write, which writes events to stdout, and ends the run if that fails.
+func (s *Sinks) whileWritten(write func(agent.Event), failed func() error) func(agent.Event) {
+	return func(e agent.Event) {
+		write(e)
+		if failed() != nil {
+			s.cancel(failure.ErrOutput)
+		}
 	}
 }
 
