@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,8 +58,11 @@ func TestDocs(t *testing.T) {
 			}
 			r := &reader{page: name, dir: t.TempDir(), home: t.TempDir(), bin: bin}
 			page := readPage(t, name)
-			copyRepository(t, r.dir, builds.MatchString(page))
-			for _, b := range blocks(page) {
+			list := blocks(page)
+			if slices.ContainsFunc(list, block.acts) {
+				copyRepository(t, r.dir, builds.MatchString(page))
+			}
+			for _, b := range list {
 				r.follow(t, b)
 			}
 		})
@@ -115,6 +119,13 @@ func blocks(page string) []block {
 	return list
 }
 
+// acts reports whether the block is a file, or something to run.
+func (b block) acts() bool {
+	return b.file != "" || b.tool() || b.language == "console" || b.language == "sh"
+}
+
+func (b block) tool() bool { return strings.HasPrefix(b.text, "#!") }
+
 // A reader follows a page.
 type reader struct {
 	page           string
@@ -123,12 +134,11 @@ type reader struct {
 
 func (r *reader) follow(t *testing.T, b block) {
 	t.Helper()
-	tool := strings.HasPrefix(b.text, "#!")
 	if b.file != "" {
-		r.write(t, b, tool)
+		r.write(t, b)
 	}
 	switch {
-	case tool:
+	case b.tool():
 		r.tool(t, b)
 	case b.language == "console":
 		r.console(t, b)
@@ -141,10 +151,10 @@ func (r *reader) follow(t *testing.T, b block) {
 	}
 }
 
-func (r *reader) write(t *testing.T, b block, executable bool) {
+func (r *reader) write(t *testing.T, b block) {
 	t.Helper()
 	mode := os.FileMode(0o644)
-	if executable {
+	if b.tool() {
 		mode = 0o755
 	}
 	path := filepath.Join(r.dir, b.file)
