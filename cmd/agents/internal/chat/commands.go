@@ -119,17 +119,12 @@ func (c *chat) choose(ctx context.Context, slug string) (string, error) {
 
 func (c *chat) tools(context.Context, string) (string, error) {
 	var b strings.Builder
-	for _, n := range c.tree.Nodes {
-		if n.Agent != c.tree.Root {
-			continue
+	for _, tool := range c.tree.Nodes[0].Tools {
+		kind := ""
+		if tool.Agent != "" {
+			kind = "agent"
 		}
-		for _, tool := range n.Tools {
-			kind := ""
-			if tool.Agent != "" {
-				kind = "agent"
-			}
-			b.WriteString(entry(1, tool.Name, kind, tool.Description))
-		}
+		b.WriteString(entry(1, tool.Name, kind, tool.Description))
 	}
 	return cmp.Or(b.String(), "  none\n"), nil
 }

@@ -288,8 +288,7 @@ func aliases(p *program.Env, files []string) []string {
 	return list
 }
 
-// OneLine is a candidate and what it is. Files that people share hold the texts,
-// so nothing in them may act on a terminal or look like another candidate.
+// OneLine is a candidate and what it is.
 func OneLine(value, what string) string {
 	if what = plain(what); what != "" {
 		return plain(value) + "\t" + what

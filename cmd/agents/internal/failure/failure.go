@@ -90,8 +90,8 @@ func Report(w io.Writer, err error, received os.Signal) int {
 	if err == nil {
 		return ExitOK
 	}
-	f := &Error{}
-	if !errors.As(err, &f) {
+	f, ok := errors.AsType[*Error](err)
+	if !ok {
 		f = &Error{Code: codeOf(err), Err: err, Hint: hintFor(err)}
 	}
 	if f.Code == ExitInterrupted && received == syscall.SIGTERM {

@@ -44,19 +44,11 @@ func (k *Session) LoadOptions() load.Options {
 		return load.Options{}
 	}
 	o := load.Options{File: k.agentFile, Suggested: k.suggested, Record: k.record}
-	if k.Past != nil {
-		o.Agent = k.agentSlug()
+	// An imported session belongs to the agent that continues it.
+	if k.Past != nil && k.Past.Session.Agent != transcript.ImportedAgent {
+		o.Agent = k.Past.Session.Agent
 	}
 	return o
-}
-
-// agentSlug is the agent of the continued session. An imported one belongs to the agent
-// that continues it, and has none.
-func (k *Session) agentSlug() string {
-	if slug := k.Past.Session.Agent; slug != transcript.ImportedAgent {
-		return slug
-	}
-	return ""
 }
 
 // Open opens the session of a run, nil if none is kept. If the command line names no agent
@@ -270,11 +262,7 @@ func (k *Session) New() bool { return k == nil || k.Past == nil || k.Past.Sessio
 
 // New returns the session of a run that is written to j.
 func New(p *program.Env, j *session.Journal) *host.Kept {
-	return &host.Kept{Journal: j, Wrap: p.Journal, Warn: func(text string) {
-		if !p.Global.Quiet {
-			p.Warn(text)
-		}
-	}}
+	return &host.Kept{Journal: j, Wrap: p.Journal, Warn: func(text string) { p.Mention(text) }}
 }
 
 // Earlier returns the session of a run that continues past.

@@ -128,9 +128,7 @@ func chosen(ctx context.Context, p *program.Env, o Options) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !p.Global.Quiet {
-		p.Warn(c.Warnings...) // they may be why there is no agent
-	}
+	p.Mention(c.Warnings...) // they may be why there is no agent
 	file, err := Choose(p, c, o.Suggested)
 	if err != nil {
 		return nil, err
@@ -208,9 +206,7 @@ func File(ctx context.Context, p *program.Env, c *config.Config, file string, o 
 		if id := keys.Elsewhere(); id != "" && strings.HasPrefix(l.Keys.Why, "in agentsConfigDir") {
 			return nil, failure.NothingRan(fmt.Errorf("read keys (%s): the value of the key %q is elsewhere, and the folder of a cfg file can belong to a project", l.Keys.Why, id), "put the key into your own keys file, or name the file with --api-keys")
 		}
-		if !p.Global.Quiet {
-			p.Warn(warnings...)
-		}
+		p.Mention(warnings...)
 		opts.Keys = keys
 	}
 	if l.ended, err = NoteRun(ctx, p); err != nil {

@@ -28,6 +28,13 @@ func (p *Env) Warn(list ...string) {
 	}
 }
 
+// Mention is Warn, unless --quiet is set.
+func (p *Env) Mention(list ...string) {
+	if !p.Global.Quiet {
+		p.Warn(list...)
+	}
+}
+
 func (p *Env) Note(format string, args ...any) {
 	if !p.Global.Quiet {
 		fmt.Fprintf(p.Err, "note: %s\n", termtext.Clean(fmt.Sprintf(format, args...)))

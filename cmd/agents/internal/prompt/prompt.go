@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
@@ -300,10 +299,7 @@ func promptText(data []byte) (string, error) {
 	if i := bytes.IndexByte(data, 0); i >= 0 {
 		return "", fmt.Errorf("it is not text: there is a NUL byte at offset %d", i)
 	}
-	if !utf8.Valid(data) {
-		return strings.ToValidUTF8(string(data), "\uFFFD"), nil
-	}
-	return string(data), nil
+	return strings.ToValidUTF8(string(data), "\uFFFD"), nil
 }
 
 // maxMedia limits the attachments of a prompt together, in bytes.
@@ -326,7 +322,7 @@ func Attachments(ctx context.Context, args []string) ([]agent.Part, error) {
 
 func attachment(ctx context.Context, arg string, room int64) (agent.Part, error) {
 	mime, path, named := strings.Cut(arg, ";")
-	if !named || !strings.Contains(mime, "/") || exists(arg) {
+	if !named || !strings.Contains(mime, "/") || program.Taken(arg) {
 		mime, path = "", arg
 	}
 	data, err := program.ReadFile(ctx, path, room)
@@ -337,11 +333,6 @@ func attachment(ctx context.Context, arg string, room int64) (agent.Part, error)
 		return agent.Part{}, fmt.Errorf("the attachments are larger than %d bytes together", maxMedia)
 	}
 	return input.Attachment(path, mime, data)
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // ReadAnswerSchema reads the file of --output-schema; without a file it is nil.

@@ -70,15 +70,18 @@ func PlanGlobalKeys(p *program.Env, path string) (*KeysPlan, error) {
 	if !program.Taken(path) {
 		return plan, nil
 	}
+	return plan, plan.read(p, path, "read keys")
+}
+
+// read reads the keys file in effect. doing says what is done, for an error.
+func (plan *KeysPlan) read(p *program.Env, path, doing string) error {
 	keys, warnings, err := config.ReadKeys(path)
 	if err != nil {
-		return nil, failure.NothingRan(fmt.Errorf("read keys: %w", err), load.KeysHint(err))
+		return failure.NothingRan(fmt.Errorf("%s: %w", doing, err), load.KeysHint(err))
 	}
-	if !p.Global.Quiet {
-		p.Warn(warnings...)
-	}
+	p.Mention(warnings...)
 	plan.keys, plan.from = keys, path
-	return plan, nil
+	return nil
 }
 
 // PlanKeys looks at the keys file that the agent file would be used with, which
@@ -97,14 +100,9 @@ func PlanKeys(p *program.Env, c *config.Config, agentFile string) (*KeysPlan, er
 	if !choice.Found {
 		return plan, nil
 	}
-	keys, warnings, err := config.ReadKeys(choice.Path)
-	if err != nil {
-		return nil, failure.NothingRan(fmt.Errorf("read keys (%s): %w", choice.Why, err), load.KeysHint(err))
+	if err := plan.read(p, choice.Path, "read keys ("+choice.Why+")"); err != nil {
+		return nil, err
 	}
-	if !p.Global.Quiet {
-		p.Warn(warnings...)
-	}
-	plan.keys, plan.from = keys, choice.Path
 	// A file beside the agent file only takes precedence over those of the
 	// user's own configuration.
 	if here, err := filepath.Abs(keysName); err != nil || named || program.Taken(plan.Path) || choice.Path == here {

@@ -386,7 +386,7 @@ func (l *logs) line(server, line string) {
 // environment names. Without either the observer is nil. What is wrong with the
 // environment is a warning: it never keeps a run from starting.
 func (s *Sinks) Spans(path string) (func(agent.Event), error) {
-	env := observe.Environ{Getenv: s.P.Getenv, Warn: s.warn}
+	env := observe.Environ{Getenv: s.P.Getenv, Warn: func(text string) { s.P.Mention(text) }}
 	collector, from := env.Collector()
 	if path == "" && collector == "" {
 		return nil, nil
@@ -405,7 +405,7 @@ func (s *Sinks) Spans(path string) (func(agent.Event), error) {
 	}
 	t, err := observe.OpenTrace(opts)
 	if err != nil {
-		s.warn(fmt.Sprintf("%s: no spans are sent: %v", from, err))
+		s.P.Mention(fmt.Sprintf("%s: no spans are sent: %v", from, err))
 		if file == nil {
 			return nil, nil
 		}
@@ -427,10 +427,4 @@ func (s *Sinks) Spans(path string) (func(agent.Event), error) {
 // continues.
 func (s *Sinks) panicked(text string) {
 	s.P.Warn("the run continues, but is not shown or logged in full: " + s.Hide(text))
-}
-
-func (s *Sinks) warn(text string) {
-	if !s.P.Global.Quiet {
-		s.P.Warn(text)
-	}
 }
