@@ -108,9 +108,8 @@ type audit struct {
 // newAudit verifies and reads the session at path, and signs it if the key says so.
 func newAudit(s *sessions.Store, path string, key auditKey) (*audit, error) {
 	a := &audit{Journal: "unchained", Signed: "unsigned"}
-	events := sessions.ReadFile(path)
+	events := sessions.EventsOf(path)
 	if !sessions.Foreign(path) {
-		events = session.Events(path)
 		a.Chain, a.err = session.Verify(path)
 		if _, damaged := errors.AsType[*session.DamageError](a.err); a.err != nil && !damaged {
 			return nil, failure.NothingRan(a.err, "")

@@ -9,7 +9,6 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/cmd/agents/internal/sessions"
-	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/session/transcript"
 	"github.com/urfave/cli/v3"
 )
@@ -40,8 +39,6 @@ func importSource(p *program.Env, path string) (sessions.Events, error) {
 		return nil, failure.NothingRan(fmt.Errorf("import: %w", err), "")
 	case !info.Mode().IsRegular() && !info.IsDir():
 		return nil, failure.NothingRan(fmt.Errorf("import %s: it is not a regular file", path), "")
-	case sessions.Foreign(path):
-		return sessions.ReadFile(path), nil
 	}
-	return session.Events(path), nil
+	return sessions.EventsOf(path), nil
 }

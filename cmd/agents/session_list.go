@@ -49,7 +49,7 @@ func sessionListCommand(p *program.Env) *cli.Command {
 			if limit < 0 || c.IsSet("limit") && limit == 0 {
 				return failure.Usage("", "--limit %d: it must be positive", limit)
 			}
-			return listSessions(p, c.String(sessions.DirFlag), limit, asJSON)
+			return listSessions(sessions.Of(p, c), limit, asJSON)
 		}),
 	}
 }
@@ -60,8 +60,8 @@ const maxListed = 500
 
 // listSessions prints the sessions in the folder that is named, or where they are
 // kept.
-func listSessions(p *program.Env, dir string, limit int, asJSON bool) error {
-	s := &sessions.Store{Env: p, Dir: dir}
+func listSessions(s *sessions.Store, limit int, asJSON bool) error {
+	p := s.Env
 	dirs, err := s.Folders()
 	if err != nil {
 		return err

@@ -64,7 +64,7 @@ func ImportFile(p *program.Env, path string) (string, error) {
 		p.Note("%s is a session of agents-exe that was imported before: it continues in %s", path, journal)
 		return journal, nil
 	}
-	events := session.Rename(Imported(p, ReadFile(path)), session.NewID())
+	events := session.Rename(Imported(p, readFile(path)), session.NewID())
 	part := journal + "." + session.NewID() // an import that is interrupted is not the journal
 	err := session.Copy(session.CreateFile(part, NewOptions()), events)
 	if err == nil {

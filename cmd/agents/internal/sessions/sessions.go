@@ -99,7 +99,7 @@ func (s *Store) Open(name string) (Events, error) {
 // EventsOf are those of a session's folder or file, or of a file of another form.
 func EventsOf(path string) Events {
 	if Foreign(path) {
-		return ReadFile(path)
+		return readFile(path)
 	}
 	return session.Events(path)
 }
@@ -121,8 +121,8 @@ func Foreign(path string) bool {
 	return !bytes.Equal(start[:n], []byte(journal)[:n]) || n == 0
 }
 
-// ReadFile reads a file of events, or of agents-exe.
-func ReadFile(path string) Events {
+// readFile reads a file of events, or of agents-exe.
+func readFile(path string) Events {
 	return func(yield func(agent.Event, error) bool) {
 		f, err := os.Open(path)
 		if err != nil {
