@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
 	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 	"github.com/agents-exe/agents/pkg/session"
 	"github.com/agents-exe/agents/pkg/session/transcript"
@@ -60,7 +62,15 @@ func ImportFile(p *program.Env, path string) (string, error) {
 		return path, nil
 	}
 	journal := path + importedSuffix
-	if info, err := os.Stat(journal); err == nil && info.Size() > 0 {
+	if Continued(path) != journal {
+		// Another process that imports it now may write to its journal as soon as it has one.
+		release, err := filelock.Acquire(context.Background(), journal+".lock")
+		if err != nil {
+			return "", fmt.Errorf("import %s: %w", path, err)
+		}
+		defer release()
+	}
+	if Continued(path) == journal {
 		p.Note("%s is a session of agents-exe that was imported before: it continues in %s", path, journal)
 		return journal, nil
 	}
