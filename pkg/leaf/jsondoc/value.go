@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 )
 
 // Decode decodes one JSON value. Numbers become json.Number and keep their digits.
@@ -13,7 +14,7 @@ func Decode(text []byte) (v any, err error) {
 	if err := dec.Decode(&v); err != nil {
 		return nil, err
 	}
-	if dec.More() {
+	if _, err := dec.Token(); err != io.EOF { // More is false before a bracket too
 		return nil, errors.New("there is more than one JSON value")
 	}
 	return v, nil
