@@ -281,7 +281,8 @@ func (c *Conn) End(code Code, reason string) error {
 	if c.raw != nil { // the library would wait forever for the rest of a message
 		_ = c.raw.SetReadDeadline(time.Now().Add(c.opts.Send))
 	}
-	return c.ws.Close(websocket.StatusCode(code), fmt.Sprintf("%.120s", reason))
+	const most = 120 // bytes; with more than 123 the library sends neither the code nor the reason
+	return c.ws.Close(websocket.StatusCode(code), strings.ToValidUTF8(reason[:min(len(reason), most)], ""))
 }
 
 // CodeOf returns the code with which the other side closed the connection, -1 if err,

@@ -87,6 +87,7 @@ func TestEnds(t *testing.T) {
 	}{
 		{"in order", func(c *wsconn.Conn) { _ = c.Close() }, io.EOF, -1},
 		{"replaced", func(c *wsconn.Conn) { _ = c.End(wsconn.Replaced, strings.Repeat("a long reason ", 20)) }, nil, wsconn.Replaced},
+		{"refused in another script", func(c *wsconn.Conn) { _ = c.End(wsconn.Refused, strings.Repeat("ä", 120)) }, nil, wsconn.Refused},
 		{"too long", func(c *wsconn.Conn) { _ = c.Send(t.Context(), make([]byte, wsconn.MaxMessage+1)) }, wsconn.ErrTooLong, -1},
 		{"lost", func(c *wsconn.Conn) { c.Abort() }, nil, -1},
 	} {
