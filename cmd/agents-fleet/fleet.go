@@ -16,6 +16,7 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/failure"
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/observe"
+	"github.com/agents-exe/agents/pkg/terminal/termtext"
 	"github.com/urfave/cli/v3"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -192,4 +193,4 @@ func (f *fleet) close() {
 	}
 }
 
-func (f *fleet) note(line string) { fmt.Fprintln(f.Err, line) }
+func (f *fleet) note(line string) { fmt.Fprintln(f.Err, termtext.Clean(line)) }

@@ -63,7 +63,7 @@ func (f *fleet) listCommand() *cli.Command {
 				if asJSON {
 					err = json.NewEncoder(f.Out).Encode(r)
 				} else {
-					_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", r.ID, r.Started.Local().Format("2006-01-02 15:04:05"), termtext.Clean(r.Agent), r.Outcome, r.cost)
+					_, err = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", termtext.Visible(r.ID), r.Started.Local().Format("2006-01-02 15:04:05"), termtext.Visible(r.Agent), termtext.Visible(r.Outcome), r.cost)
 				}
 				if err != nil {
 					return err
@@ -208,7 +208,7 @@ func (f *fleet) prune(ctx context.Context, before time.Time, dry bool) error {
 			continue
 		}
 		runs++
-		if _, err := fmt.Fprintf(f.Out, "%s  %s  %s  %s\n", x.Owner, x.End.Time.Local().Format(time.DateTime), x.End.Status, termtext.Clean(x.End.Agent)); err != nil {
+		if _, err := fmt.Fprintf(f.Out, "%s  %s  %s  %s\n", termtext.Visible(x.Owner), x.End.Time.Local().Format(time.DateTime), termtext.Visible(string(x.End.Status)), termtext.Visible(x.End.Agent)); err != nil {
 			return err
 		}
 	}

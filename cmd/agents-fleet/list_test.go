@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
+	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
 	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -49,6 +51,32 @@ func TestPricesReadNoLargeResults(t *testing.T) {
 	f.prices(t.Context(), runs)
 	if got, _ := json.Marshal(runs[0].Cost); runs[0].cost != "$1.00" || string(got) != "1" || runs[1].cost != "$0.00" {
 		t.Errorf("the runs cost %q and %q, %s; want $1.00, $0.00 and 1", runs[0].cost, runs[1].cost, got)
+	}
+}
+
+// What records say is shown without control sequences.
+func TestPruneShowsNoControlSequences(t *testing.T) {
+	s, err := store.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const id = "20200101-000000-a"
+	record, err := (&store.Records{Store: s}).Get(t.Context(), id)
+	if err == nil {
+		_, err = record.Append(t.Context(), record.Position(), []agent.Event{{Kind: agent.EventEnd, Session: id, Agent: "a\x1b[2J", Status: "gone\x1b[2J"}}, func(*agent.Event) bool { return true })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	f := &fleet{Env: &program.Env{Out: &out, Err: &out}, store: s}
+	if err := f.prune(t.Context(), time.Now(), true); err != nil {
+		t.Fatal(err)
+	}
+	f.note("a tool said \x1b[2J")
+	if got := out.String(); strings.Contains(got, "\x1b") || !strings.Contains(got, `gone\x1b[2J  a\x1b[2J`) {
+		t.Errorf("prune prints %q", got)
 	}
 }
 

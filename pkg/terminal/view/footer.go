@@ -22,7 +22,7 @@ func (t *Text) Footer(out *agent.Outcome, kept bool) {
 	var parts []string
 	l := line{mark: markOK}
 	if out.Status != agent.StatusOK {
-		parts = append(parts, string(out.Status))
+		parts = append(parts, termtext.Visible(string(out.Status))) // another server may have said it
 		l.mark = markFailed
 	}
 	if out.Status == agent.StatusPartial {
@@ -49,7 +49,7 @@ func (t *Text) Footer(out *agent.Outcome, kept bool) {
 		}
 	}
 	if kept {
-		parts = append(parts, "session "+out.Session)
+		parts = append(parts, "session "+termtext.Visible(out.Session))
 	}
 	between := " · "
 	if t.ASCII {

@@ -57,6 +57,8 @@ func TestFooter(t *testing.T) {
 			"+ 0.0 s, 2 turns, 2.6k in / 0.4k out, unpriced, session S1\n"},
 		{"colour", agent.Outcome{Status: agent.StatusFailed, Turns: 2, Total: agent.TotalUsage{Usage: none}}, &Text{Color: true}, false,
 			"\x1b[31m✗\x1b[0m failed · 0.0 s · 2 turns · 2.6k in / 0.4k out · unpriced\n"},
+		{"a status of another server", agent.Outcome{Status: "gone\x1b[2J", Turns: 2, Total: agent.TotalUsage{Usage: none}}, &Text{}, false,
+			"✗ gone\\x1b[2J · 0.0 s · 2 turns · 2.6k in / 0.4k out · unpriced\n"},
 		{"no model was asked", agent.Outcome{Status: agent.StatusFailed}, &Text{}, true, ""},
 		{"quiet", agent.Outcome{Status: agent.StatusOK, Turns: 5, Total: agent.TotalUsage{Usage: usage}}, &Text{Quiet: true}, true, ""},
 	} {

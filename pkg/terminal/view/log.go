@@ -50,7 +50,7 @@ func logLine(e agent.Event) string {
 	case agent.EventAnswer:
 		return words("answer", answerFields(e), took, show(textOf(e.Message)))
 	case agent.EventSetup:
-		return words("setup", "model="+show(e.Model), e.Digest)
+		return words("setup", "model="+show(e.Model), show(e.Digest))
 	case agent.EventCompaction:
 		return words("compaction", show(e.Text))
 	case agent.EventResume:

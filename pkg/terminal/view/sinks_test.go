@@ -177,3 +177,18 @@ func FuzzReason(f *testing.F) {
 		_, _ = flat(text, maxNote, "…"), shortArgs(text, "…")
 	})
 }
+
+// An event of another process can say anything.
+func TestTheLogHasNoControlCharacters(t *testing.T) {
+	const evil = "x\x1b[2J"
+	for _, kind := range []agent.EventKind{agent.EventSession, agent.EventSetup, agent.EventMessage, agent.EventAnswer, agent.EventCompaction, agent.EventFailure, agent.EventVerdict,
+		agent.EventHook, agent.EventCallStarted, agent.EventCallEnded, agent.EventEnd, agent.EventRetry, agent.EventLog, agent.EventWarning} {
+		m := agent.UserText(evil)
+		var out bytes.Buffer
+		(&LogText{W: &out}).Observe(agent.Event{Kind: kind, Session: evil, Agent: evil, Model: evil, Digest: evil, Text: evil, Error: evil, Key: evil, Parent: evil, Tool: evil,
+			Args: evil, What: evil, Fallback: evil, Finish: evil, Status: evil, Decision: evil, Message: &m, Result: &agent.ToolResult{Parts: m.Parts}})
+		if out.Len() == 0 || strings.Contains(out.String(), "\x1b") {
+			t.Errorf("%s: the line is %q", kind, out.String())
+		}
+	}
+}
