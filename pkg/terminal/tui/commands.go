@@ -401,7 +401,7 @@ func (m *model) attach(args string) tea.Cmd {
 	}
 }
 
-// edit opens the person's editor with what is typed so far.
+// edit opens the person's editor for a message.
 func (m *model) edit() tea.Cmd {
 	editor := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
 	f, err := os.CreateTemp("", "message-*.md")

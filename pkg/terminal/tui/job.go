@@ -20,6 +20,7 @@ type job struct {
 	taken   chan struct{} // has a token when something was read
 	waits   bool          // for what was read to be printed
 	stopped bool          // by the person
+	ended   chan struct{} // closed when nothing of it runs
 
 	mu     sync.Mutex
 	text   []byte // that was not read
@@ -42,9 +43,10 @@ const maxUnread, maxUnprinted = 1 << 20, 1000
 // shell runs a command of the shell.
 func (m *model) shell(command string) tea.Cmd {
 	ctx, cancel := context.WithCancel(m.ctx)
-	j := &job{ctx: ctx, cancel: cancel, talk: m.talk(), arrived: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
+	j := &job{ctx: ctx, cancel: cancel, talk: m.talk(), arrived: make(chan struct{}, 1), taken: make(chan struct{}, 1), ended: make(chan struct{})}
 	m.job = j
 	go func() {
+		defer close(j.ended)
 		output, note, err := input.Shell(ctx, command, j)
 		cancel()
 		j.mu.Lock()

@@ -35,7 +35,12 @@ func (m *model) leave() {
 	m.leaving = true
 }
 
+// leaveAll leaves the runs, which continue, and waits until nothing of a command of the shell runs.
 func (m *model) leaveAll() {
+	if m.job != nil {
+		m.job.cancel()
+		<-m.job.ended
+	}
 	for _, t := range m.talks {
 		t.leave()
 	}

@@ -840,6 +840,21 @@ func TestACommandWaitsForTheTerminal(t *testing.T) {
 	}
 }
 
+// A command of the shell that does not end when it is asked to is killed before the program ends.
+func TestNothingOfACommandOutlivesTheProgram(t *testing.T) {
+	x := newTest(t, nil)
+	next := x.shell("trap '' TERM; echo begun; while :; do sleep 0.1; done")
+	if msg := next().(jobMsg); msg.lines != "begun\n" {
+		t.Fatalf("the command has printed %q", msg.lines)
+	}
+	x.leaveAll()
+	x.job.mu.Lock()
+	defer x.job.mu.Unlock()
+	if !x.job.over {
+		t.Error("the command runs when the program ends")
+	}
+}
+
 func TestCallsMakeRoomForAgents(t *testing.T) {
 	x := newTest(t, nil)
 	x.tree = true
