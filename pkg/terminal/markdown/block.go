@@ -242,7 +242,7 @@ func (b *blocks) flow(text string, s style) {
 		b.top().marker = task
 		text = rest
 	}
-	for _, l := range wrap(b.inline(text, s), min(b.room(), prose), true) {
+	for _, l := range wrap(b.inline(text, s), min(b.room(), prose)) {
 		b.write(b.render(l))
 	}
 }
@@ -284,7 +284,7 @@ func (b *blocks) verbatim(text string) {
 	if termtext.Width(text[blanks:]) > width && width > len(indent)+1 { // a character may need two cells
 		width, further = width-len(indent), indent
 	}
-	for i, l := range wrap(cells(text[blanks:], 0, ""), max(width, 1), true) {
+	for i, l := range wrap(cells(text[blanks:], 0, ""), max(width, 1)) {
 		if i == 1 {
 			before += further
 		}

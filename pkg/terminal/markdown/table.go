@@ -96,7 +96,7 @@ func fit(rows [][][]cell, n, room int) []int {
 			if j >= len(r) {
 				continue
 			}
-			for _, l := range wrap(r[j], 1<<30, true) {
+			for _, l := range wrap(r[j], 1<<30) {
 				widths[j] = max(widths[j], width(l))
 			}
 		}
@@ -133,7 +133,7 @@ func (b *blocks) tableRow(r [][]cell, widths []int, align []string) []string {
 	height := 1
 	lines := make([][][]cell, len(r))
 	for j, c := range r {
-		lines[j] = wrap(c, widths[j], true)
+		lines[j] = wrap(c, widths[j])
 		height = max(height, len(lines[j]))
 	}
 	var out []string
@@ -177,7 +177,7 @@ func (b *blocks) records(rows [][][]cell) []string {
 		}
 		for j, c := range r {
 			text := slices.Concat(rows[0][j], cells(": ", 0, ""), c)
-			for _, l := range wrap(text, b.room(), true) {
+			for _, l := range wrap(text, b.room()) {
 				out = append(out, b.render(l))
 			}
 		}

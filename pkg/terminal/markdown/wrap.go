@@ -2,6 +2,7 @@ package markdown
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/agents-exe/agents/pkg/terminal/termtext"
 )
@@ -34,7 +35,8 @@ func cells(s string, st style, url string) []cell {
 	var list []cell
 	for i, r := range s {
 		width := termtext.Cell(r)
-		text := s[i : i+runeLen(s[i:])]
+		_, size := utf8.DecodeRuneInString(s[i:])
+		text := s[i : i+size]
 		if n := len(list); width == 0 && n > 0 && list[n-1].text != "\n" {
 			list[n-1].text = s[i-len(list[n-1].text) : i+len(text)]
 			continue
@@ -44,28 +46,18 @@ func cells(s string, st style, url string) []cell {
 	return list
 }
 
-// runeLen is the length of the first character of s, in bytes.
-func runeLen(s string) int {
-	for i := range s {
-		if i > 0 {
-			return i
-		}
-	}
-	return len(s)
-}
-
 func (c cell) space() bool { return c.text == " " }
 
-// wrap breaks text into lines of at most width cells: at newlines, with words between
-// words and at wide characters, and within words only where a word is longer than a line.
-func wrap(text []cell, width int, words bool) [][]cell {
+// wrap breaks text into lines of at most width cells: at newlines, between words and at wide
+// characters, and within words only where a word is longer than a line.
+func wrap(text []cell, width int) [][]cell {
 	var lines [][]cell
 	var line []cell
 	used, breakAt := 0, 0
 	end := func(n int) {
 		lines = append(lines, line[:n:n])
 		line = line[n:]
-		for words && len(line) > 0 && line[0].space() {
+		for len(line) > 0 && line[0].space() {
 			line = line[1:]
 		}
 		used, breakAt = 0, 0
@@ -78,35 +70,33 @@ func wrap(text []cell, width int, words bool) [][]cell {
 			end(len(line))
 			continue
 		}
-		if words && c.space() && len(line) == 0 {
+		if c.space() && len(line) == 0 {
 			continue
 		}
-		if words && (c.space() || c.width > 1) {
+		if c.space() || c.width > 1 {
 			breakAt = len(line)
 		}
 		for used+c.width > width && len(line) > 0 {
-			if words && c.space() {
+			if c.space() {
 				break // blanks at the end of a line are removed
 			}
-			if !words || breakAt == 0 {
+			if breakAt == 0 {
 				breakAt = len(line)
 			}
 			end(breakAt)
 		}
 		line = append(line, c)
 		used += c.width
-		if words && c.width > 1 {
+		if c.width > 1 {
 			breakAt = len(line)
 		}
 	}
 	lines = append(lines, line)
-	if words {
-		for i, l := range lines {
-			for len(l) > 0 && l[len(l)-1].space() {
-				l = l[:len(l)-1]
-			}
-			lines[i] = l
+	for i, l := range lines {
+		for len(l) > 0 && l[len(l)-1].space() {
+			l = l[:len(l)-1]
 		}
+		lines[i] = l
 	}
 	return lines
 }
