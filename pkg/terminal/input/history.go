@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 )
 
 // maxHistory is how many texts are kept, and maxEntry the longest of them in bytes.
@@ -46,7 +49,11 @@ func OpenHistory(path string) (*History, error) {
 	}
 	if len(h.list) > 2*maxHistory {
 		h.list = slices.Clone(h.list[len(h.list)-maxHistory:])
-		if err := h.rewrite(path); err != nil {
+		var text []byte
+		for _, entry := range h.list {
+			text = append(text, encode(entry)...)
+		}
+		if err := wholefile.Write(path, text); err != nil {
 			return h, err
 		}
 	}
@@ -58,25 +65,10 @@ func OpenHistory(path string) (*History, error) {
 	return h, f.Close()
 }
 
-// rewrite replaces the file by the list.
-func (h *History) rewrite(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "history-") // 0600
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(f)
-	for _, text := range h.list {
-		line, _ := json.Marshal(text) // a string always encodes
-		_, _ = w.Write(append(line, '\n'))
-	}
-	if err := w.Flush(); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+// encode returns a text as a line of the file.
+func encode(text string) []byte {
+	line, _ := json.Marshal(text) // a string always encodes
+	return append(line, '\n')
 }
 
 // Add adds a text and writes it to the file. An equal one in a row is not repeated.
@@ -92,12 +84,8 @@ func (h *History) Add(text string) error {
 	if err != nil {
 		return err
 	}
-	line, _ := json.Marshal(text) // a string always encodes
-	_, err = f.Write(append(line, '\n'))
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	_, err = f.Write(encode(text))
+	return errors.Join(err, f.Close())
 }
 
 // At returns entry i, from 0, the oldest, to Len-1.

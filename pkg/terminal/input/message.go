@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/mediatype"
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 )
 
 const (
@@ -82,11 +82,8 @@ func mentions(text string) []string {
 // file is a file as a part of a message: text with its name, or an attachment.
 func file(name string) (agent.Part, error) {
 	part, err := filePart(name)
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		err = path.Err
-	}
 	if err != nil {
-		return part, fmt.Errorf("%s: %w", name, err)
+		return part, fmt.Errorf("%s: %w", name, wholefile.Cause(err))
 	}
 	return part, nil
 }
