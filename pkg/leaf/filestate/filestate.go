@@ -118,10 +118,7 @@ func (s *State) walk(ctx context.Context, dir folder.Dir, rel string, skip []str
 	defer dir.Close()
 	var below []string
 	err := dir.List(func(e folder.Entry) bool {
-		path := e.Name
-		if rel != "" {
-			path = rel + "/" + e.Name
-		}
+		path := strings.TrimPrefix(rel+"/"+e.Name, "/")
 		switch {
 		case len(skip) > 0 && slices.Contains(skip, path):
 		case e.IsDir:
@@ -153,11 +150,7 @@ func (s *State) walk(ctx context.Context, dir folder.Dir, rel string, skip []str
 		if err != nil {
 			continue
 		}
-		path := name
-		if rel != "" {
-			path = rel + "/" + name
-		}
-		if s.walk(ctx, sub, path, skip); s.limit != "" {
+		if s.walk(ctx, sub, strings.TrimPrefix(rel+"/"+name, "/"), skip); s.limit != "" {
 			return
 		}
 	}

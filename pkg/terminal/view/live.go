@@ -17,6 +17,9 @@ import (
 // tickEvery is how often the elapsed times are redrawn.
 const tickEvery = 200 * time.Millisecond
 
+// maxLines limits how many rows of the tree are redrawn.
+const maxLines = 10
+
 // tick starts the goroutine that redraws the elapsed times, unless it is running.
 // Close stops it.
 func (t *Text) tick() {
@@ -156,11 +159,7 @@ func (t *Text) endLine() {
 func (t *Text) lines() []string {
 	columns, rows := t.size()
 	room := min(max(rows-2, 1), rows-1)
-	limit := t.MaxLines
-	if limit <= 0 {
-		limit = 10
-	}
-	limit = min(limit, room)
+	limit := min(maxLines, room)
 	root := t.tree.Root
 	if limit < 1 || root == nil {
 		return nil

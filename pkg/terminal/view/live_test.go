@@ -215,7 +215,7 @@ func TestLiveErasesWhatTheTerminalEchoes(t *testing.T) {
 
 func TestLiveShowsEndedCallsOfASubAgentAsLongAsTheyFit(t *testing.T) {
 	s := newScreen(t, 40, 24)
-	text := &Text{W: s, Live: true, Size: s.size, MaxLines: 4, Now: func() time.Time { return time.Unix(9, 0) }}
+	text := &Text{W: s, Live: true, Size: func() (int, int) { return 40, 6 }, Now: func() time.Time { return time.Unix(9, 0) }}
 	defer text.Close()
 	sub := func(e agent.Event) agent.Event { e.Session, e.Agent, e.Parent, e.Depth = "S2", "sub", "p", 1; return e }
 	text.Observe(agenttest.Call(1, "p", "ask", ""))
@@ -399,7 +399,7 @@ func TestNoControlSequenceReachesATerminal(t *testing.T) {
 func TestLiveShowsThePlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScreen(t, 50, 10)
-		text := &Text{W: s, Live: true, Size: s.size, MaxLines: 6, Now: func() time.Time { return time.Unix(9, 0) }}
+		text := &Text{W: s, Live: true, Size: func() (int, int) { return 50, 8 }, Now: func() time.Time { return time.Unix(9, 0) }}
 		defer text.Close()
 		change := func(task agent.Task) {
 			e := agenttest.CallResult(1, "p"+task.ID, "add_task", "added", false, 1)

@@ -54,9 +54,6 @@ type Text struct {
 	// that fail afterwards are not shown, since all fail for the same reason.
 	// Nil means never.
 	Interrupted func() bool
-	// MaxLines limits how many rows of the tree are redrawn; 0 means 10. There are
-	// never more than the terminal has rows.
-	MaxLines int
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 	// Panicked gets the text and the stack of a panic while the elapsed times are redrawn,
