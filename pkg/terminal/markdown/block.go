@@ -134,16 +134,12 @@ func (b *blocks) push(c container) {
 		c.number = last.number + 1
 	}
 	switch {
-	case c.quote && b.ASCII:
-		c.marker = "| "
 	case c.quote:
-		c.marker = "│ "
+		c.marker = b.pick("│ ", "| ")
 	case ordered(c.kind):
 		c.marker = strconv.Itoa(c.number) + string(c.kind) + " "
-	case b.ASCII:
-		c.marker = "- "
 	default:
-		c.marker = "• "
+		c.marker = b.pick("• ", "- ")
 	}
 	b.containers, b.closed = append(b.containers, c), nil
 }

@@ -189,28 +189,21 @@ func (m *model) hintLine(parts ...string) string {
 
 // rule is a line with a text in it.
 func (m *model) rule(text string) string {
-	line := "─"
-	if m.o.ASCII {
-		line = "-"
-	}
+	line := m.pick("─", "-")
 	text = termtext.Cut(termtext.Visible(text), m.width-5, m.more())
 	n := max(m.width-1-termtext.Width(text)-4, 0)
 	return m.faint(line+line+" ") + text + m.faint(" "+strings.Repeat(line, n))
 }
 
-func (m *model) dot() string {
+func (m *model) pick(unicode, ascii string) string {
 	if m.o.ASCII {
-		return " - "
+		return ascii
 	}
-	return " · "
+	return unicode
 }
 
-func (m *model) more() string {
-	if m.o.ASCII {
-		return "..."
-	}
-	return "…"
-}
+func (m *model) dot() string  { return m.pick(" · ", " - ") }
+func (m *model) more() string { return m.pick("…", "...") }
 
 // cut is a text on one line of the screen.
 func (m *model) cut(text string) string {

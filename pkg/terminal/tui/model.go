@@ -361,26 +361,23 @@ func (m *model) connectedApart(t *talk, msg connectedMsg) tea.Cmd {
 }
 
 func (m *model) begin(t *talk, start agent.Start) tea.Cmd {
+	s := m.serverOf(t)
 	switch {
 	case t.loading: // open begins it
 		t.waiting = &start
 		return nil
-	case t.server != nil:
-		return t.start(m.ctx, t.server, start)
-	case t.apart && !t.own.dead():
-		return t.start(m.ctx, &t.own.Server, start)
-	case t.apart:
-		t.waiting = &start
-		flags := t.serving(t.flags)
-		return func() tea.Msg {
-			s, err := connect(m.ctx, m.o, flags...)
-			return connectedMsg{t, s, err}
-		}
-	case m.server == nil || m.server.dead():
-		t.waiting = &start
+	case s != nil:
+		return t.start(m.ctx, s, start)
+	}
+	t.waiting = &start
+	if !t.apart {
 		return m.connect()
 	}
-	return t.start(m.ctx, &m.server.Server, start)
+	flags := t.serving(t.flags)
+	return func() tea.Msg {
+		s, err := connect(m.ctx, m.o, flags...)
+		return connectedMsg{t, s, err}
+	}
 }
 
 func (m *model) arrived(msg arrivedMsg) tea.Cmd {

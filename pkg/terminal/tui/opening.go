@@ -7,7 +7,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/wsconn"
-	"github.com/agents-exe/agents/pkg/source/remote"
 	"github.com/agents-exe/agents/pkg/terminal/view"
 )
 
@@ -158,7 +157,7 @@ func (m *model) open(msg openMsg) tea.Cmd {
 		return nil
 	}
 	t := m.opened(msg)
-	if m.server != nil && !slices.ContainsFunc(m.server.agents, func(d remote.Description) bool { return d.Name == t.agent }) {
+	if m.server != nil && m.agentIndex(t.agent) < 0 {
 		t.apart = true
 	}
 	root := t.tree.Root
