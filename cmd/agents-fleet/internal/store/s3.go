@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -34,6 +35,8 @@ const (
 	numberDigits = 19 // of an int64, so that keys are sorted like their numbers
 	parallel     = 16 // requests
 	writerKey    = "writer"
+
+	conflictPause = 20 * time.Millisecond
 )
 
 func openS3(ctx context.Context, u *url.URL) (Store, error) {
@@ -94,7 +97,12 @@ func (b *bucket) put(ctx context.Context, key string, data []byte) (bool, error)
 			IfNoneMatch: aws.String("*"), Metadata: map[string]string{writerKey: writer}})
 		switch status(err) {
 		case http.StatusConflict: // with a PUT that has not ended: it may fail
-			continue
+			select {
+			case <-time.After(conflictPause):
+				continue
+			case <-ctx.Done():
+				return false, context.Cause(ctx)
+			}
 		case http.StatusPreconditionFailed:
 			head, err := b.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &b.name, Key: &key})
 			return err == nil && head.Metadata[writerKey] == writer, err

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
@@ -176,6 +177,13 @@ func TestS3RepeatsConflicts(t *testing.T) {
 	conflicts.Store(3)
 	if err := s.Append(t.Context(), "r", 0, [][]byte{[]byte(`{}`)}); err != nil {
 		t.Errorf("Append after three conflicts = %v", err)
+	}
+	const many = 1_000_000
+	conflicts.Store(many)
+	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer stop()
+	if err := s.Append(ctx, "r", 1, [][]byte{[]byte(`{}`)}); err == nil || conflicts.Load() < many-50 {
+		t.Errorf("Append while another PUT is in progress = %v, after %d requests", err, many-conflicts.Load())
 	}
 }
 
