@@ -153,7 +153,13 @@ func WriteLock(ctx context.Context, path string, lock *Lock) (file string, err e
 		return file, fmt.Errorf("write %s: %w", file, err)
 	}
 	part := file + ".part" // a process that is killed leaves the lock file as it was
-	if err = os.WriteFile(part, append(text, '\n'), 0o644); err == nil {
+	os.Remove(part)        // of such a process, or a link of the folder's author to another file
+	out, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return file, err
+	}
+	_, err = out.Write(append(text, '\n'))
+	if err = errors.Join(err, out.Close()); err == nil {
 		err = os.Rename(part, file)
 	}
 	return file, err

@@ -257,3 +257,23 @@ func TestLocksOfAFolderAreWrittenTogether(t *testing.T) {
 		t.Errorf("WriteLock over a newer format = %v", err)
 	}
 }
+
+// Whoever wrote the folder of an agent can have put links into it.
+func TestWriteLockFollowsNoLink(t *testing.T) {
+	file, opts := lockTree(t)
+	_, lock := agentfile.Survey(file, opts)
+	dir := filepath.Dir(file)
+	other, locks := filepath.Join(t.TempDir(), "other"), filepath.Join(dir, agentfile.LockName)
+	if err := errors.Join(os.WriteFile(other, []byte("text"), 0o600), os.Symlink(other, locks+".part")); err != nil {
+		t.Skip(err)
+	}
+	if _, err := agentfile.WriteLock(t.Context(), file, lock); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := os.ReadFile(other); string(text) != "text" {
+		t.Errorf("the file that the link names contains %.20q, want text", text)
+	}
+	if info, err := os.Lstat(locks); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("%s: %v, %v, want a file", locks, info, err)
+	}
+}

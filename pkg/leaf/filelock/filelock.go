@@ -99,6 +99,9 @@ func open(ctx context.Context, path string) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitQuietly)
 	defer cancel()
 	for {
+		if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("lock %s: it is not a file", path) // a link would have another file emptied
+		}
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err == nil || !beingRemoved(err) {
 			return f, err
@@ -136,7 +139,7 @@ func sameFile(f *os.File, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	now, err := os.Stat(path)
+	now, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) || beingRemoved(err) {
 		return false, nil
 	}

@@ -79,3 +79,18 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 		t.Errorf("Acquire = %v, want the context's cause", err)
 	}
 }
+
+func TestAcquireLeavesWhatALinkNamesAlone(t *testing.T) {
+	dir := t.TempDir()
+	other, link := filepath.Join(dir, "other"), filepath.Join(dir, "lock")
+	if err := errors.Join(os.WriteFile(other, []byte("text"), 0o600), os.Symlink(other, link)); err != nil {
+		t.Skip(err)
+	}
+	if release, err := filelock.Acquire(t.Context(), link); err == nil {
+		release()
+		t.Error("Acquire of a link succeeded")
+	}
+	if text, _ := os.ReadFile(other); string(text) != "text" {
+		t.Errorf("the file that the link names contains %q, want text", text)
+	}
+}
