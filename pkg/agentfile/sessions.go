@@ -2,6 +2,9 @@ package agentfile
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,9 +75,16 @@ func preview(path string, words []string) string {
 	return ""
 }
 
-// Read implements system.Sessions.
+// Read implements system.Sessions. Only the ids of sessions in the folders count: a model may know
+// the path of any other.
 func (dirs sessionFolders) Read(_ context.Context, id string, p system.Part) (*system.Content, error) {
+	if !session.ValidID(id) {
+		return nil, fmt.Errorf("%.100q is not the id of a session", id)
+	}
 	path, err := session.Find(id, dirs...)
+	if err == nil && !slices.ContainsFunc(dirs, func(dir string) bool { return filepath.Clean(dir) == filepath.Dir(path) }) {
+		err = fmt.Errorf("find session %q: %w", id, session.ErrNotFound)
+	}
 	if err != nil {
 		return nil, err
 	}
