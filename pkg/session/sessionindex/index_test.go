@@ -291,3 +291,21 @@ func TestTheIndexIsForItsOwnerAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestTurnsAreThoseOfTheRootSession(t *testing.T) {
+	var turns []any
+	a := &adder{last: 10, insert: func(values ...any) error { turns = append(turns, values[5]); return nil }}
+	ask, say := agent.UserText("why?"), agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text("so")}}
+	for _, e := range []agent.Event{
+		{Kind: agent.EventMessage, Session: "root", Message: &ask},
+		{Kind: agent.EventCompaction, Session: "sub-agent", Turn: 7},
+		{Kind: agent.EventAnswer, Session: "root", Turn: 1, Message: &say},
+	} {
+		if err := a.event(&e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(turns, []any{1, 1}) {
+		t.Errorf("texts are in turns %v, want 1 and 1", turns)
+	}
+}

@@ -209,7 +209,9 @@ func (a *adder) event(e *agent.Event) error {
 			return a.answer(e)
 		}
 	case agent.EventCompaction:
-		a.turn = max(a.turn, e.Turn)
+		if e.Session == a.root {
+			a.turn = max(a.turn, e.Turn)
+		}
 	case agent.EventCallEnded:
 		if e.Result != nil {
 			return a.parts(e, "result", e.Tool, e.Result.Parts)
