@@ -173,11 +173,11 @@ func (c *condition) fitsValue(v any, inv *agent.Invocation, strict bool) (fit, e
 		return maybe, nil
 	}
 	if strings.HasPrefix(text, "~") && !strict { // some tools replace it
-		rest, own := strings.CutPrefix(text, "~/")
-		if !own && text != "~" || c.home == "" {
+		rest := text[1:]
+		if rest != "" && rest[0] != '/' || c.home == "" {
 			return maybe, nil // the home of somebody
 		}
-		if f, err := parsedOf(inv).inside(c.home+"/"+strings.TrimPrefix(rest, "~"), c.Inside, inv.Dir, strict); f != no {
+		if f, err := parsedOf(inv).inside(c.home+rest, c.Inside, inv.Dir, strict); f != no {
 			return f, err
 		}
 	}

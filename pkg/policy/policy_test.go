@@ -197,7 +197,7 @@ func TestInsideFollowsLinks(t *testing.T) {
 // allows does not.
 func TestTheHomeFolderIsSeen(t *testing.T) {
 	for _, tt := range []struct{ inside, path, allow, deny string }{
-		{"~", "~/s", "ask", "deny"}, {"~", "~", "ask", "deny"}, {"~/keys", "~/keys/a", "ask", "deny"}, {"~/keys", "~/other", "ask", "allow"}, {"/home/me/keys", "~/x/../keys", "ask", "deny"},
+		{"~", "~/s", "ask", "deny"}, {"~/~keys", "~/~keys/a", "ask", "deny"}, {"~", "~", "ask", "deny"}, {"~/keys", "~/keys/a", "ask", "deny"}, {"~/keys", "~/other", "ask", "allow"}, {"/home/me/keys", "~/x/../keys", "ask", "deny"},
 		{"/home/me", "~/../me/s", "ask", "deny"}, {"~/keys", "~me/keys/a", "ask", "deny"}, {"/etc", "~root/x", "ask", "deny"}, {"/work", "~/s", "ask", "deny"}, {"/other", "~/s", "ask", "allow"}, {"~", "/home/me/s", "allow", "deny"}, {"~", "s", "ask", "allow"},
 	} {
 		for verdict, want := range map[string]string{"allow": tt.allow, "deny": tt.deny} {
