@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -36,7 +35,7 @@ type judge struct {
 	path    string
 	cmd     process.Command
 	timeout time.Duration
-	digest  string // that it must have; "" is any
+	verify  func() error // that it has not changed
 }
 
 // expected reads what n's own file says.
@@ -78,10 +77,7 @@ func (l *loader) conditions(n *Node, dir string, list []agent.Condition, report 
 			continue
 		}
 		env := toolenv.Environ(l.environ(n.File.Spec.ToolEnv), n.File.Spec.ToolEnv)
-		j := &judge{path: path, timeout: cmp.Or(seconds(n.File.Spec.ToolTimeoutSeconds), judgeTimeout), cmd: process.Command{Path: path, Dir: n.workDir, Env: env}}
-		if l.opts.Same.Pinned || l.opts.Same.Locked || l.needLock {
-			j.digest = exectool.Digest(path)
-		}
+		j := &judge{path: path, timeout: cmp.Or(seconds(n.File.Spec.ToolTimeoutSeconds), judgeTimeout), cmd: process.Command{Path: path, Dir: n.workDir, Env: env}, verify: l.pin(path)}
 		n.add(j)
 		c.Tool = j
 	}
@@ -135,8 +131,8 @@ func (j *judge) Sandbox() string {
 // Call runs the program with the arguments as standard input. The error is an *agent.Unmet with
 // what it prints if it exits with another code than 0.
 func (j *judge) Call(ctx context.Context, inv *agent.Invocation) (agent.Result, error) {
-	if j.digest != "" && exectool.Digest(j.path) != j.digest {
-		return agent.Result{}, errors.New("it has changed since the agent was loaded")
+	if err := j.verify(); err != nil {
+		return agent.Result{}, err
 	}
 	limited, cancel := context.WithTimeout(ctx, j.timeout)
 	defer cancel()

@@ -123,14 +123,39 @@ func (l *loader) compareTools(ctx context.Context, path string) error {
 	return &DriftError{File: path, Against: LockName, Changes: changes}
 }
 
+// pin returns a check that the program at path, which is absolute, is still the one that was loaded.
+// Whether that matters is known once all agent files are read: any of them can say "locked".
+func (l *loader) pin(path string) func() error {
+	digest := ""
+	if l.opts.Same.Pinned || l.opts.Same.Locked || l.needLock {
+		digest = exectool.Digest(path)
+	}
+	return func() error {
+		was := digest
+		if l.lock != nil {
+			was = l.lockedDigest(path)
+		} else if was == "" {
+			return nil
+		}
+		if now := exectool.Digest(path); now == "" || now != was {
+			return errors.New("it has changed since the agent was loaded")
+		}
+		return nil
+	}
+}
+
+// lockedDigest returns the digest that the lock has for the file at an absolute path.
+func (l *loader) lockedDigest(path string) string {
+	return l.lock.Files[relative(folderOf(l.tree.Nodes[0].File.Path), path)].Digest
+}
+
 // locked returns t. If there is a lock, the returned tool refuses calls while the executable
 // differs from it.
 func (l *loader) locked(t *exectool.Tool) agent.Tool {
 	if l.lock == nil || t.Source().Runner != nil {
 		return t
 	}
-	dir := folderOf(l.tree.Nodes[0].File.Path)
-	return &lockedFile{Tool: t, digest: l.lock.Files[relative(dir, t.File())].Digest}
+	return &lockedFile{Tool: t, digest: l.lockedDigest(t.File())}
 }
 
 // A lockedFile is a tool whose executable must not change.

@@ -10,7 +10,6 @@ import (
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/leaf/filemode"
 	"github.com/agents-exe/agents/pkg/leaf/toolenv"
-	"github.com/agents-exe/agents/pkg/source/exectool"
 	"github.com/agents-exe/agents/pkg/source/step"
 )
 
@@ -45,16 +44,7 @@ func (l *loader) step(n *Node) agent.Provider {
 	}
 	l.further = append(l.further, path)
 	n.Agent.NoCompaction = true
-	n.step = &step.Program{Path: path, Dir: n.workDir, Env: toolenv.Environ(l.environ(s.ToolEnv), s.ToolEnv), Timeout: seconds(s.RequestTimeoutSeconds)}
-	if l.opts.Same.Pinned || l.opts.Same.Locked || l.needLock {
-		digest := exectool.Digest(path)
-		n.step.Verify = func() error {
-			if exectool.Digest(path) != digest {
-				return errors.New("it has changed since the agent was loaded")
-			}
-			return nil
-		}
-	}
+	n.step = &step.Program{Path: path, Dir: n.workDir, Env: toolenv.Environ(l.environ(s.ToolEnv), s.ToolEnv), Timeout: seconds(s.RequestTimeoutSeconds), Verify: l.pin(path)}
 	return step.Provider(n.step)
 }
 
