@@ -132,7 +132,7 @@ func (v *Verification) Has(chain string) bool {
 func Verify(path string) (*Verification, error) {
 	v := &Verification{}
 	var in *reader
-	for _, err := range events(path, true, func(r *reader) { in, r.verify = r, v.line }) {
+	for _, err := range events(path, func(r *reader) { in, r.verify = r, v.line }) {
 		if in == nil {
 			return nil, err
 		}

@@ -120,7 +120,7 @@ func (k Keep) Prune(ctx context.Context, dir string, spare func(id string) bool)
 	return removed, left, errors.Join(append(errs, err)...)
 }
 
-// sizeOf is the size of a session's folder.
+// sizeOf is the size of all files in a folder, which need not exist.
 func sizeOf(path string) (size int64) {
 	_ = filepath.WalkDir(path, func(_ string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {

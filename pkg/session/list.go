@@ -226,9 +226,9 @@ func inspect(path string, locks func() lockList) (Info, error) {
 	i.Size, i.Changed = in.info.Size(), in.info.ModTime().UTC()
 	if in.blobs != "" {
 		i.ID = filepath.Base(filepath.Dir(in.path))
-		i.Size += in.blobs.size()
+		i.Size += sizeOf(string(in.blobs))
 	}
-	i.Size += blobs(CheckpointsOf(path, "").Dir).size()
+	i.Size += sizeOf(CheckpointsOf(path, "").Dir)
 	named := i.ID
 	i.Err = i.read(in)
 	i.ID = cmp.Or(named, i.ID)
@@ -236,18 +236,6 @@ func inspect(path string, locks func() lockList) (Info, error) {
 		i.PID = locks().of(in.info)
 	}
 	return i, i.Err
-}
-
-// size is the size of all files in the folder.
-func (dir blobs) size() int64 {
-	var n int64
-	found, _ := os.ReadDir(string(dir)) // there need not be one
-	for _, e := range found {
-		if info, err := e.Info(); err == nil {
-			n += info.Size()
-		}
-	}
-	return n
 }
 
 func (i *Info) read(in *reader) error {
@@ -293,7 +281,7 @@ func (i *Info) note(in *reader, line []byte, h head) error {
 			return err
 		}
 		if kind == agent.EventMessage {
-			i.Prompt = firstLine(e.Message)
+			i.Prompt = FirstLine(e.Message)
 		} else {
 			i.ID, i.Agent, i.Source, i.Model, i.Parent, i.Started = e.Session, e.Agent, e.Source, e.Model, e.Parent, e.Time.UTC()
 		}
@@ -304,8 +292,8 @@ func (i *Info) note(in *reader, line []byte, h head) error {
 	return nil
 }
 
-// firstLine is the first line of a message that is not blank.
-func firstLine(m *agent.Message) string {
+// FirstLine returns the first line of a message that is not blank, at most 200 bytes of it.
+func FirstLine(m *agent.Message) string {
 	if m == nil {
 		return ""
 	}

@@ -16,12 +16,7 @@ import (
 // can be read while a process writes it; an incomplete last line is skipped. An error,
 // as from Open, is the last element.
 func Events(path string) iter.Seq2[agent.Event, error] {
-	return events(path, true, nil)
-}
-
-// BriefEvents is like Events but does not read blobs: Part.Blob names them.
-func BriefEvents(path string) iter.Seq2[agent.Event, error] {
-	return events(path, false, nil)
+	return events(path, nil)
 }
 
 // recentBytes is about how much of the end of a journal Recent reads.
@@ -69,7 +64,7 @@ func Recent(path string) iter.Seq2[agent.Event, error] {
 }
 
 // events reads the events. opened, if it is not nil, is called before the first.
-func events(path string, full bool, opened func(*reader)) iter.Seq2[agent.Event, error] {
+func events(path string, opened func(*reader)) iter.Seq2[agent.Event, error] {
 	return func(yield func(agent.Event, error) bool) {
 		in, err := openReader(path, os.O_RDONLY)
 		if err != nil {
@@ -87,7 +82,7 @@ func events(path string, full bool, opened func(*reader)) iter.Seq2[agent.Event,
 			}
 			var e agent.Event
 			if err == nil {
-				if err = json.Unmarshal(line, &e); err == nil && full {
+				if err = json.Unmarshal(line, &e); err == nil {
 					e, err = in.blobs.fill(e)
 				}
 				if err != nil {

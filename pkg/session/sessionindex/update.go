@@ -13,7 +13,6 @@ import (
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/session"
-	"github.com/agents-exe/agents/pkg/session/transcript"
 )
 
 // maxText is how many bytes of one text are indexed.
@@ -194,7 +193,7 @@ func (a *adder) event(e *agent.Event) error {
 			kind = "answer"
 		}
 		if a.prompt == "" && e.Session == a.root {
-			a.prompt = transcript.FirstLine(e.Message.Text())
+			a.prompt = session.FirstLine(e.Message)
 		}
 		if e.Session == a.root {
 			a.turn++ // the turn that answers the prompt

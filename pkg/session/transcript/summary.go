@@ -2,7 +2,6 @@ package transcript
 
 import (
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -103,15 +102,4 @@ func (s *Summary) note(e *agent.Event) {
 // short copies the beginning of a text, so that the rest can be freed.
 func short(s string) string {
 	return string([]byte(cut(s, maxFirst)))
-}
-
-// FirstLine is the first line of a text that is not blank, at most 200 bytes of
-// it.
-func FirstLine(text string) string {
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
-			return cut(line, 200)
-		}
-	}
-	return ""
 }
