@@ -151,7 +151,7 @@ func Load(env Env, flags Flags) (*Config, error) {
 		place := place(filepath.Join(dir, FileName), why)
 		c.Looked = append(c.Looked, place)
 		if place.Found {
-			file, warnings, err := readFile(place.Path, env.Home, flags.Check)
+			file, warnings, err := ReadFile(place.Path, env.Home, flags.Check)
 			if errors.Is(err, ErrIgnore) {
 				break
 			}

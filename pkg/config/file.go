@@ -68,12 +68,8 @@ const (
 
 // ReadFile reads the cfg file at path, which must be absolute: a regular file of
 // at most 1 MiB. A malformed one is a *FileError that names every problem with
-// line and column; keys that mean nothing are warnings.
-func ReadFile(path, home string) (file *File, warnings []string, err error) {
-	return readFile(path, home, nil)
-}
-
-func readFile(path, home string, check func(path string, text []byte) error) (file *File, warnings []string, err error) {
+// line and column; keys that mean nothing are warnings. check is Flags.Check.
+func ReadFile(path, home string, check func(path string, text []byte) error) (file *File, warnings []string, err error) {
 	text, _, err := ReadRegular(path, maxBytes)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cfg file: %w", err)

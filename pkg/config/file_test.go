@@ -16,7 +16,7 @@ func readFile(t *testing.T, text string) (*config.File, []string, error) {
 	t.Helper()
 	root := tree(t, map[string]string{config.FileName: text})
 	path := filepath.Join(root, config.FileName)
-	file, warnings, err := config.ReadFile(path, "/home/me")
+	file, warnings, err := config.ReadFile(path, "/home/me", nil)
 	if err != nil {
 		err = errors.New(strings.ReplaceAll(err.Error(), root+"/", ""))
 	}
@@ -36,7 +36,7 @@ func TestReadFileOfEverything(t *testing.T) {
 		"promptAliases": {"tr": {"description": "to English", "template": "Translate: {{content}}", "inputMode": "Stdin"}},
 		"sessions": {"writeLocation": "./s", "readLocations": ["~/old", "../s"]}
 	}`})
-	file, warnings, err := config.ReadFile(filepath.Join(root, config.FileName), "/home/me")
+	file, warnings, err := config.ReadFile(filepath.Join(root, config.FileName), "/home/me", nil)
 	if err != nil || len(warnings) != 0 {
 		t.Fatalf("ReadFile = %v, %v", warnings, err)
 	}
@@ -148,7 +148,7 @@ agents-exe.cfg.json:5:13: sessions: got string, want object`},
 
 func TestReadFileWithoutHomeFolder(t *testing.T) {
 	root := tree(t, map[string]string{config.FileName: `{"agentsFiles":["a","~/b"]}`})
-	_, _, err := config.ReadFile(filepath.Join(root, config.FileName), "")
+	_, _, err := config.ReadFile(filepath.Join(root, config.FileName), "", nil)
 	if err == nil || !strings.HasSuffix(err.Error(), ":1:21: agentsFiles[1]: ~ stands for the home folder, which is not known") {
 		t.Errorf("ReadFile = %v", err)
 	}
@@ -156,7 +156,7 @@ func TestReadFileWithoutHomeFolder(t *testing.T) {
 
 func TestReadFileErrorHoldsItsProblems(t *testing.T) {
 	root := tree(t, map[string]string{config.FileName: `{"agentsFiles":5}`})
-	_, _, err := config.ReadFile(filepath.Join(root, config.FileName), "")
+	_, _, err := config.ReadFile(filepath.Join(root, config.FileName), "", nil)
 	ferr, ok := errors.AsType[*config.FileError](err)
 	if !ok {
 		t.Fatalf("ReadFile = %v, want a *FileError", err)
@@ -169,11 +169,11 @@ func TestReadFileErrorHoldsItsProblems(t *testing.T) {
 
 func TestReadFileOfWhatIsNoFile(t *testing.T) {
 	root := tree(t, map[string]string{"folder/": ""})
-	_, _, err := config.ReadFile(filepath.Join(root, "folder"), "")
+	_, _, err := config.ReadFile(filepath.Join(root, "folder"), "", nil)
 	if err == nil || !strings.HasSuffix(err.Error(), "folder: not a regular file but a folder") {
 		t.Errorf("ReadFile of a folder = %v", err)
 	}
-	_, _, err = config.ReadFile(filepath.Join(root, "none"), "")
+	_, _, err = config.ReadFile(filepath.Join(root, "none"), "", nil)
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("ReadFile of nothing = %v", err)
 	}

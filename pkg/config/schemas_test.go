@@ -25,7 +25,7 @@ func TestReadersAgreeWithThePublishedSchemas(t *testing.T) {
 			return warnings, err
 		},
 		"cfg": func(path string) ([]string, error) {
-			_, warnings, err := config.ReadFile(path, "/home/me")
+			_, warnings, err := config.ReadFile(path, "/home/me", nil)
 			return warnings, err
 		},
 	}
