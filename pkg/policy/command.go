@@ -163,7 +163,6 @@ func (c *commands) addWords(words []string) {
 
 // parse adds the commands of a shell command line, and those nested in it.
 func (c *commands) parse(line string, depth int) {
-
 	if i := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7F }); i >= 0 {
 		c.err = fmt.Errorf("it has the control character %q", line[i])
 		return

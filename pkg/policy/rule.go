@@ -174,17 +174,11 @@ func (r *Rule) compile(at Place) (pointer string, err error) {
 	if r.Command != nil && (len(r.Command) == 0 || r.Command[0] == "") {
 		return "/command", errors.New("it is empty; want the first words of a command")
 	}
-	any := func(pattern string) glob.Pattern {
-		pattern = cmp.Or(pattern, "**")
-		return glob.New(pattern)
-	}
-	r.tool, r.agent, r.path = any(r.Tool), any(r.Agent), any(r.Path)
+	r.tool, r.agent, r.path = glob.New(cmp.Or(r.Tool, "**")), glob.New(r.Agent), glob.New(r.Path)
 	for _, key := range slices.Sorted(maps.Keys(r.Args)) {
 		c := r.Args[key]
-		if inside, err := absolute(c.Inside, at); err != nil {
+		if c.Inside, err = absolute(c.Inside, at); err != nil {
 			return jsondoc.JoinPointer("args", key, "inside"), err
-		} else {
-			c.Inside = inside
 		}
 		r.Args[key] = c
 		compiled, field, err := c.compile(key, r.Verdict == agent.Allow)

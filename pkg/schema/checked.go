@@ -194,14 +194,7 @@ func isType(v any) bool {
 	case string:
 		return slices.Contains([]string{"null", "boolean", "object", "array", "number", "integer", "string"}, v)
 	case []any:
-		seen := map[any]bool{}
-		for _, t := range v {
-			if _, ok := t.(string); !ok || seen[t] || !isType(t) {
-				return false
-			}
-			seen[t] = true
-		}
-		return len(v) > 0
+		return len(v) > 0 && areNames(v) && !slices.ContainsFunc(v, func(t any) bool { return !isType(t) })
 	}
 	return false
 }

@@ -3,7 +3,9 @@ package schema
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -224,7 +226,7 @@ func NotCompared(doc []byte) (patterns []string) {
 				look(item)
 			}
 		case map[string]any:
-			for _, key := range sortedKeys(v) {
+			for _, key := range slices.Sorted(maps.Keys(v)) {
 				text, ok := v[key].(string)
 				if _, err := compilePattern(text); key == "pattern" && ok && err != nil {
 					patterns = append(patterns, text)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	neturl "net/url"
 	"slices"
 	"strconv"
@@ -143,12 +144,12 @@ func checkKeyPatterns(raw any) error {
 		}
 	case map[string]any:
 		patterns, _ := v["patternProperties"].(map[string]any)
-		for _, p := range sortedKeys(patterns) {
+		for _, p := range slices.Sorted(maps.Keys(patterns)) {
 			if _, err := compilePattern(p); err != nil {
 				return fmt.Errorf("patternProperties: %w", err)
 			}
 		}
-		for _, key := range sortedKeys(v) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			if err := checkKeyPatterns(v[key]); err != nil {
 				return err
 			}
@@ -187,7 +188,7 @@ func (s *Schema) at(url string) (map[string]any, bool) {
 func (s *Schema) known(url string) []string {
 	m, _ := s.at(url)
 	props, _ := m["properties"].(map[string]any)
-	return sortedKeys(props)
+	return slices.Sorted(maps.Keys(props))
 }
 
 // wants names the types, or else the values, that the schema at url demands of
@@ -216,15 +217,6 @@ func (s *Schema) wants(url, name string) []string {
 		}
 	}
 	return want
-}
-
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // isPlain reports whether v is a valid schema of draft 2020-12 that holds nothing
@@ -279,17 +271,12 @@ func arePlain(v any) bool {
 // areNames reports whether v is an array of strings, none of them twice.
 func areNames(v any) bool {
 	items, ok := v.([]any)
-	if !ok {
-		return false
-	}
-	names := make([]string, 0, len(items))
+	seen := map[any]bool{}
 	for _, item := range items {
-		name, ok := item.(string)
-		if !ok {
+		if _, isText := item.(string); !isText || seen[item] {
 			return false
 		}
-		names = append(names, name)
+		seen[item] = true
 	}
-	slices.Sort(names)
-	return len(slices.Compact(names)) == len(items)
+	return ok
 }

@@ -34,9 +34,7 @@ type Violation struct {
 
 // String is "/count [minimum]: got -1, want at least 0".
 func (v Violation) String() string {
-	place := v.Pointer
-	place = cmp.Or(place, "the whole")
-	return fmt.Sprintf("%s [%s]: %s", place, v.Rule, v.Message)
+	return fmt.Sprintf("%s [%s]: %s", cmp.Or(v.Pointer, "the whole"), v.Rule, v.Message)
 }
 
 // Validate returns what is wrong with the JSON text doc, sorted by place and

@@ -191,9 +191,7 @@ func (t *Trail) call(e *agent.Event) *Audited {
 	if !ok {
 		i = len(t.Calls)
 		t.calls[e.Key] = i
-		by := t.agents[e.Session]
-		by = cmp.Or(by, e.Agent)
-		t.Calls = append(t.Calls, Audited{By: by, Turn: e.Turn, Tool: e.Tool, Key: e.Key, Prompt: len(t.Prompts), Decisions: []Decided{}, Outcome: "open"})
+		t.Calls = append(t.Calls, Audited{By: cmp.Or(t.agents[e.Session], e.Agent), Turn: e.Turn, Tool: e.Tool, Key: e.Key, Prompt: len(t.Prompts), Decisions: []Decided{}, Outcome: "open"})
 	}
 	return &t.Calls[i]
 }
