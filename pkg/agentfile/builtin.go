@@ -177,11 +177,7 @@ func (l *loader) shell(n *Node, tool string, c bashSettings) *bash.Toolset {
 }
 
 func (l *loader) python(n *Node, box BuiltinToolbox) (agent.Toolset, error) {
-	var c struct {
-		TimeoutSeconds float64         `json:"timeoutSeconds"`
-		MaxOutputBytes int             `json:"maxOutputBytes"`
-		Sandbox        *sandbox.Config `json:"sandbox"`
-	}
+	var c bashSettings // the schema has no backgroundAfterSeconds here
 	if err := box.settings(&c); err != nil {
 		return nil, err
 	}

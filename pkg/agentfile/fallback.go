@@ -28,7 +28,7 @@ func (l *loader) fallback(n *Node) bool {
 	if !ok || first == &s.Model {
 		return ok
 	}
-	for _, key := range keysOf[Model]() {
+	for _, key := range keysOf(&Model{}) {
 		if n.File.keys[key] != nil {
 			l.modelProblem(n, Warning, CodeModel, key, "it has no effect: the agent has no modelName beside it, and its models are those of fallback")
 		}

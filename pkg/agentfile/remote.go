@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"time"
 
@@ -54,12 +53,12 @@ const (
 	maxRemote    = 1 << 20
 )
 
-// tagOf is the tag of a file, "" if it has none.
+// tagOf is the tag of a file, "" if it has none or is not JSON.
 func tagOf(data []byte) string {
 	var envelope struct {
 		Tag string `json:"tag"`
 	}
-	_ = json.Unmarshal(data, &envelope) // see above
+	_ = json.Unmarshal(data, &envelope)
 	return envelope.Tag
 }
 
@@ -119,13 +118,7 @@ func decodeAgent(data []byte, to any, strict bool) (wrong string) {
 	if !unknown {
 		return wrong
 	}
-	var known []string
-	for _, field := range reflect.VisibleFields(reflect.TypeOf(to).Elem()) {
-		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
-			known = append(known, name)
-		}
-	}
-	return "unknown key " + key + closest.Hint(strings.Trim(key, `"`), known)
+	return "unknown key " + key + closest.Hint(strings.Trim(key, `"`), keysOf(to))
 }
 
 // schemaOf returns the name of the schema of files with a tag.

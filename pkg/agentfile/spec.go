@@ -177,7 +177,7 @@ func (l *LoopLimit) UnmarshalJSON(data []byte) error {
 // encoding/json alone would take any case. After an error the Spec holds the keys that can be
 // read.
 func decode(keys map[string]any) (*Spec, error) {
-	values, known := map[string]any{}, keysOf[Spec]()
+	values, known := map[string]any{}, keysOf(&Spec{})
 	for _, key := range known {
 		if value, ok := keys[key]; ok {
 			values[key] = value
@@ -188,9 +188,9 @@ func decode(keys map[string]any) (*Spec, error) {
 		delete(values, "mcpServers")
 		spec.MCPServers = pastedServers(entries)
 	}
-	for list, known := range map[string]func() []string{"bashToolboxes": keysOf[Toolbox], "mcpServers": keysOf[MCPServer], "extraAgents": keysOf[ExtraAgent]} {
+	for list, entry := range map[string]any{"bashToolboxes": &Toolbox{}, "mcpServers": &MCPServer{}, "extraAgents": &ExtraAgent{}} {
 		if items, ok := values[list].([]any); ok {
-			values[list] = flatten(items, known())
+			values[list] = flatten(items, keysOf(entry))
 		}
 	}
 	data, err := json.Marshal(values)
@@ -240,11 +240,9 @@ func flatten(items []any, known []string) []any {
 	return out
 }
 
-// keysOf are the JSON keys of the fields of a struct type.
-func keysOf[T any]() []string {
-	t := reflect.TypeFor[T]()
-	var keys []string
-	for _, field := range reflect.VisibleFields(t) {
+// keysOf returns the JSON keys of the fields of a struct, given a pointer to one.
+func keysOf(pointer any) (keys []string) {
+	for _, field := range reflect.VisibleFields(reflect.TypeOf(pointer).Elem()) {
 		if key := field.Tag.Get("json"); key != "" {
 			keys = append(keys, key)
 		}

@@ -47,25 +47,24 @@ func (l *loader) extraAgents(n *Node) {
 		if extra.Detach {
 			n.detach = append(n.detach, extra.name())
 		}
-		if isOther(extra.Tag) {
-			at := n.File.problem(LeftOut, CodeSchema, fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i), "")
+		pointer := fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i)
+		at := n.File.problem(LeftOut, CodeSchema, pointer, "")
+		switch {
+		case isOther(extra.Tag):
 			l.other(n, extra.Tag, extra.Contents, false, at) // the schema knows the keys
 			continue
-		}
-		if len(extra.Runner) > 0 && extra.Path == "" {
-			l.report(n.File.problem(LeftOut, CodePath, fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i), "an agent with a runner needs the key path: its agent file where the runner executes it"))
+		case len(extra.Runner) == 0:
+		case extra.Path == "":
+			l.report(n.File.problem(LeftOut, CodePath, pointer, "an agent with a runner needs the key path: its agent file where the runner executes it"))
 			continue
-		}
-		if extra.Workspace != "" && len(extra.Runner) > 0 {
-			l.report(n.File.problem(LeftOut, CodePath, fmt.Sprintf("%s/%d/workspace", n.File.at("extraAgents"), i), "an agent with a runner works where that runs it, and has no workspace"))
+		case extra.Workspace != "":
+			l.report(n.File.problem(LeftOut, CodePath, pointer+"/workspace", "an agent with a runner works where that runs it, and has no workspace"))
 			continue
-		}
-		if len(extra.Runner) > 0 {
+		default:
 			n.executables.programs = append(n.executables.programs, program{words: extra.Runner, Source: exectool.Source{
-				Path: extra.Path, Kind: exectool.AgentFile, Slug: extra.Slug, Expect: l.expectOf(n, i, extra), Runner: n.runner(extra.Runner, extra.RunnerID, extra.RunnerShell)}})
+				Path: extra.Path, Kind: exectool.AgentFile, Slug: extra.Slug, Expect: l.expect(n, extra.Expected, at), Runner: n.runner(extra.Runner, extra.RunnerID, extra.RunnerShell)}})
 			continue
 		}
-		pointer := fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i)
 		path, ok := n.File.Path, true // without a path it is in the same file
 		if extra.Path != "" {
 			path, ok = l.resolve(n, pointer, extra.Path, LeftOut)
@@ -93,7 +92,7 @@ func (l *loader) extraAgents(n *Node) {
 			continue
 		}
 		n.helper(sub)
-		if expect := l.expectOf(n, i, extra); expect.Receipt != "" || expect.Accept != nil {
+		if expect := l.expect(n, extra.Expected, at); expect.Receipt != "" || expect.Accept != nil {
 			if n.expects == nil {
 				n.expects = map[*Node]agent.Expect{}
 			}
@@ -106,11 +105,6 @@ func (l *loader) extraAgents(n *Node) {
 			n.workspaces[sub] = workspace.Options{Kind: extra.Workspace, Bring: extra.Bring}
 		}
 	}
-}
-
-// expectOf returns what entry i of extraAgents says.
-func (l *loader) expectOf(n *Node, i int, extra ExtraAgent) agent.Expect {
-	return l.expect(n, extra.Expected, n.File.problem(LeftOut, CodeSchema, fmt.Sprintf("%s/%d", n.File.at("extraAgents"), i), ""))
 }
 
 // name returns the slug of the agent that e is.
