@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 )
@@ -85,17 +88,32 @@ func hasID(id string) func(any) bool {
 	return func(entry any) bool { return entry.(map[string]any)["id"] == id }
 }
 
+// editTimeout is how long a process waits for others that edit the file, which takes them
+// milliseconds.
+const editTimeout = 10 * time.Second
+
+// editKeys lets one process at a time edit the file, so that no change is lost.
 func editKeys(path string, edit func(entries []any) ([]any, error)) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // a link stays one
 	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), editTimeout)
+	defer cancel()
+	release, err := filelock.Acquire(ctx, path+".lock")
+	if err != nil {
+		return err
+	}
+	defer release()
 	file := map[string]any{"$schema": "https://raw.githubusercontent.com/agents-exe/agents/main/schemas/keys.schema.json"}
-	_, _, err := ReadKeys(path)
+	text, _, err := readSecret("keys file", path)
 	if err == nil {
-		var text []byte
-		if text, err = os.ReadFile(path); err == nil {
-			err = json.Unmarshal(text, &file)
-		}
+		_, _, err = parseKeys(path, text)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &file)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -104,8 +122,7 @@ func editKeys(path string, edit func(entries []any) ([]any, error)) error {
 	if file["keys"], err = edit(entries); err != nil {
 		return err
 	}
-	text, err := jsondoc.Encode(file, "  ")
-	if err != nil {
+	if text, err = jsondoc.Encode(file, "  "); err != nil {
 		return fmt.Errorf("keys file %s: %w", path, err)
 	}
 	if _, _, err := parseKeys(path, text); err != nil {

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/agents-exe/agents/pkg/config"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 )
 
 func TestKeysAreSetListedAndRemoved(t *testing.T) {
@@ -113,5 +115,25 @@ func TestBadKeysAreNotWritten(t *testing.T) {
 	}
 	if err := config.SetKey(path, config.Key{ID: "a", Value: config.NewSecret("x")}); err == nil {
 		t.Error("a damaged file was replaced")
+	}
+}
+
+func TestKeysThatAreSetAtTheSameTimeStay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "secret-keys")
+	const many = 20
+	var g errgroup.Group
+	for i := range many {
+		g.Go(func() error {
+			return config.SetKey(path, config.Key{ID: fmt.Sprint("k", i), Value: config.NewSecret("v")})
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if keys, _, err := config.ListKeys(path); err != nil || len(keys) != many {
+		t.Errorf("there are %d keys, want %d: %v", len(keys), many, err)
+	}
+	if files, _ := os.ReadDir(filepath.Dir(path)); len(files) != 1 {
+		t.Errorf("the folder has %v, want the file alone", files)
 	}
 }
