@@ -216,7 +216,12 @@ func (b *background) end(t *tree) {
 		}
 		t.mu.Lock()
 		delete(t.collecting, a.Key) // nobody is told any more
+		kept := t.detached[a.Key]
+		delete(t.detached, a.Key)
 		t.mu.Unlock()
+		if kept != nil { // nobody takes over what it has left at work
+			kept.end(t)
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -135,6 +135,53 @@ func TestADetachedAgentEndsWithAStoppedCaller(t *testing.T) {
 	})
 }
 
+// TestNobodyKeepsWhatAStoppedAgentHasNotTakenOver: an agent in the background of lead has ended and left
+// slow to lead, which is stopped before its model reads that.
+func TestNobodyKeepsWhatAStoppedAgentHasNotTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var done []string
+		starter := leaving(time.Hour, &done, nil)
+		list := starter.Toolsets[0].(agent.ToolList)
+		list[0] = detached{list[0].(*backgroundAgent)}
+		starter.Slug, starter.Provider = "starter", thinker(func(last string) (*agent.Response, time.Duration) {
+			if last == "go" {
+				return calls(call("s", "expert_slow", `{"prompt":"x"}`)), 3 * time.Second
+			}
+			return text("started it"), 0
+		})
+		lead := &agent.Agent{Slug: "lead", Toolsets: []agent.Toolset{agent.ToolList{&backgroundAgent{agent.Subagent{Name: "expert_starter", Agent: starter}}}},
+			Provider: thinker(func(last string) (*agent.Response, time.Duration) {
+				if last == "go" {
+					return calls(call("s", "expert_starter", `{"prompt":"go"}`)), 0
+				}
+				return text("late"), time.Hour
+			})}
+		main := &agent.Agent{Slug: "main", Toolsets: []agent.Toolset{agent.ToolList{&agent.Subagent{Name: "expert_lead", Agent: lead}}},
+			Provider: thinker(func(last string) (*agent.Response, time.Duration) {
+				if last == "go" {
+					return calls(call("l", "expert_lead", `{"prompt":"go"}`)), 0
+				}
+				return text("done"), time.Minute
+			})}
+		j := &journal{}
+		r := &runner.Runner{Agent: main, Journal: j}
+		r.Observe = func(e agent.Event) {
+			if e.Kind == agent.EventSession && e.Agent == "lead" {
+				time.AfterFunc(10*time.Second, func() { r.Direct(agent.Directive{Session: e.Session, Stop: true}) })
+			}
+		}
+		if _, err := r.Run(t.Context(), agent.UserText("go")); err != nil {
+			t.Fatal(err)
+		}
+		ended := func(slug string) int {
+			return slices.IndexFunc(j.events, func(e agent.Event) bool { return e.Kind == agent.EventEnd && e.Agent == slug })
+		}
+		if at := ended("slow"); ended("starter") < 0 || at < 0 || at > ended("lead") || j.events[at].Status != agent.StatusInterrupted {
+			t.Errorf("starter ended at %d, slow at %d, lead at %d of %d", ended("starter"), at, ended("lead"), len(j.events))
+		}
+	})
+}
+
 // TestDetachedAgentsSurviveACrash at every event: the answer is told once.
 func TestDetachedAgentsSurviveACrash(t *testing.T) {
 	for _, left := range []bool{false, true} {
