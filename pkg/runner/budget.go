@@ -113,6 +113,8 @@ type account struct {
 
 	timed        time.Duration // the wall time that the run may take; 0 is not limited
 	began, until time.Time     // of the wall time
+	ends         time.Time     // the end of all time that the run itself limits
+	late         error         // the error then; nil if there is no such limit
 }
 
 // openAccount sets the limits of a run, and notes what is left when it begins.

@@ -17,16 +17,30 @@ func (r *run) limitTime(ctx context.Context) (context.Context, context.CancelFun
 	if !r.began.IsZero() {
 		a.began = r.began
 	}
-	cancel := func() {}
+	a.ends, a.late = time.Time{}, nil
 	if d := r.agent.Deadline; d > 0 {
-		ctx, cancel = context.WithDeadlineCause(ctx, a.began.Add(d), &deadlineError{fmt.Sprintf("the time limit of %s of agent %s passed", secondsText(d), r.agent.Slug)})
+		a.ends, a.late = a.began.Add(d), &deadlineError{fmt.Sprintf("the time limit of %s of agent %s passed", secondsText(d), r.agent.Slug)}
 	}
-	if a.timed <= 0 {
-		return ctx, cancel
+	if a.timed > 0 {
+		a.until = a.began.Add(a.timed)
+		if a.late == nil || a.until.Before(a.ends) {
+			a.ends, a.late = a.until, &budgetError{text: r.timeName() + " spent", time: true}
+		}
 	}
-	a.until = a.began.Add(a.timed)
-	ctx, cancelBudget := context.WithDeadlineCause(ctx, a.until, &budgetError{text: r.timeName() + " spent", time: true})
-	return ctx, func() { cancelBudget(); cancel() }
+	if a.late == nil {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, a.ends, a.late)
+}
+
+// lateness returns why the time is over at a deadline, as far as r and the runs above set it.
+func (r *node) lateness(deadline time.Time) error {
+	for n := r; n != nil; n = n.up {
+		if n.account.late != nil && n.account.ends.Equal(deadline) {
+			return n.account.late
+		}
+	}
+	return nil
 }
 
 // timeName names the budget of wall time and its agent.

@@ -182,6 +182,43 @@ func TestNobodyKeepsWhatAStoppedAgentHasNotTakenOver(t *testing.T) {
 	})
 }
 
+// TestADetachedAgentSaysWhichTimeIsOver, as any other sub-agent does: the limits are those of the
+// agent that started it and has ended.
+func TestADetachedAgentSaysWhichTimeIsOver(t *testing.T) {
+	for _, tc := range []struct {
+		budget float64
+		limit  time.Duration
+		want   string
+	}{
+		{7, 0, "budget budget seconds 7 of agent lead spent"},
+		{0, 7 * time.Second, "deadline the time limit of 7 s of agent lead passed"},
+		{7, 8 * time.Second, "budget budget seconds 7 of agent lead spent"},
+		{8, 7 * time.Second, "deadline the time limit of 7 s of agent lead passed"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var done []string
+			main := leading(1, false, &done, func(last string) *agent.Response {
+				if strings.Contains(last, "did not answer") {
+					return text("told")
+				}
+				return calls(call("", "agent_wait", "{}"))
+			})
+			lead := main.Toolsets[0].(agent.ToolList)[0].(*agent.Subagent).Agent
+			if lead.Deadline = tc.limit; tc.budget > 0 {
+				lead.Budget.Seconds = &tc.budget
+			}
+			j := &journal{}
+			if _, err := (&runner.Runner{Agent: main, Journal: j}).Run(t.Context(), agent.UserText("go")); err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(j.events, func(e agent.Event) bool { return e.Kind == agent.EventEnd && e.Agent == "slow" })
+			if i < 0 || string(j.events[i].Status)+" "+j.events[i].Error != tc.want {
+				t.Errorf("%v: event %d of %d is the end of slow; want %q", tc, i, len(j.events), tc.want)
+			}
+		})
+	}
+}
+
 // TestDetachedAgentsSurviveACrash at every event: the answer is told once.
 func TestDetachedAgentsSurviveACrash(t *testing.T) {
 	for _, left := range []bool{false, true} {

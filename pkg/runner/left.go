@@ -81,7 +81,7 @@ func (r *run) leave(ctx context.Context, inv *agent.Invocation, tool agent.Tool,
 	hooks := inside // they also see what a stopped agent leaves
 	cancel := context.CancelFunc(func() {})
 	if limited {
-		inside, cancel = context.WithDeadline(inside, deadline)
+		inside, cancel = context.WithDeadlineCause(inside, deadline, r.lateness(deadline))
 	}
 	inside, a.stop = context.WithCancelCause(inside)
 	if c := callOf(inv); c != nil {
