@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/leaf/toolname"
 )
 
 // A Receipt is what the runtime knows of a run of an agent and of all agents below it. It is
@@ -204,9 +206,7 @@ func (c *CallCount) text() string {
 
 // shownTool returns the name of a tool, quoted unless it is like those of ToolSpec.
 func shownTool(name string) string {
-	if len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
-	}) {
+	if name == "" || len(name) <= toolname.Max && toolname.Valid(name) {
 		return name
 	}
 	return shown(name, 64)

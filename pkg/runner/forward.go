@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/toolname"
 )
 
 // printable reports whether a name that another process sends can be shown on one line.
@@ -376,18 +377,7 @@ func (n *remote) calls(key string) bool {
 }
 
 // validID reports whether a session's id is safe in keys and file names.
-func validID(id string) bool {
-	if id == "" || len(id) > 64 {
-		return false
-	}
-	for i := range len(id) {
-		c := id[i]
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
-			return false
-		}
-	}
-	return true
-}
+func validID(id string) bool { return len(id) <= toolname.Max && toolname.Valid(id) }
 
 // Person implements agent.CallingRun.
 func (r *run) Person() bool { return r.tree.person != nil }
