@@ -24,6 +24,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -72,7 +73,7 @@ func run(binary string, set settings, buildFlags []string) error {
 	m := describeMachine(abs)
 	var measured []measurement
 	for _, s := range scenarios() {
-		if !selected(set.only, s.name) {
+		if set.only != "" && !slices.Contains(strings.Split(set.only, ","), s.name) {
 			continue
 		}
 		fmt.Fprintln(os.Stderr, s.name)
@@ -99,16 +100,4 @@ func run(binary string, set settings, buildFlags []string) error {
 		return err
 	}
 	return replaceFigures(set.write, text.String())
-}
-
-func selected(only, name string) bool {
-	if only == "" {
-		return true
-	}
-	for s := range strings.SplitSeq(only, ",") {
-		if s == name {
-			return true
-		}
-	}
-	return false
 }

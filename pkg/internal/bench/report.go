@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 )
@@ -184,8 +183,7 @@ const (
 	endMark   = "<!-- end of figures -->\n"
 )
 
-// replaceFigures writes text between the markers of a file. The file is exchanged
-// as a whole.
+// replaceFigures writes text between the markers of a file.
 func replaceFigures(path, text string) error {
 	old, err := os.ReadFile(path)
 	if err != nil {
@@ -196,20 +194,5 @@ func replaceFigures(path, text string) error {
 	if !ok || !closed {
 		return fmt.Errorf("%s: it lacks the lines %q and %q", path, strings.TrimSpace(beginMark), strings.TrimSpace(endMark))
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".figures*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = fmt.Fprintf(f, "%s%s\n%s\n%s%s", before, beginMark, text, endMark, after)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return os.WriteFile(path, fmt.Appendf(nil, "%s%s\n%s\n%s%s", before, beginMark, text, endMark, after), 0o644)
 }

@@ -11,11 +11,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -125,14 +125,7 @@ func put(file string, text []byte) error {
 }
 
 // names are the pages, sorted.
-func (s *site) names() []string {
-	var names []string
-	for name := range s.pages {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
-}
+func (s *site) names() []string { return slices.Sorted(maps.Keys(s.pages)) }
 
 // address is the path of a page on the site.
 func address(name string) string {

@@ -46,8 +46,6 @@ type Script struct {
 type Request struct {
 	Arrived  time.Time
 	Answered time.Time // when the last byte of the answer was written
-	Bytes    int
-	Tools    int
 	// Results is the number of tool results in the conversation, and Last the
 	// beginning of the last one.
 	Results int
@@ -93,9 +91,8 @@ type ask struct {
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	seen := Request{Arrived: time.Now()}
-	var body counter
 	var a ask
-	if err := json.NewDecoder(body.of(r.Body)).Decode(&a); err != nil {
+	if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -113,7 +110,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			seen.Last = string(m.Content[:min(len(m.Content), 200)])
 		}
 	}
-	seen.Bytes, seen.Tools = body.n, len(a.Tools)
 	if err := script.answer(w, &a, turns); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
