@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"strings"
 )
 
 // Usage counts what model requests consumed, in tokens.
@@ -117,9 +116,7 @@ func (m Money) Text() string {
 	for m > 0 && m < 10*unit && unit > 1 {
 		unit /= 10
 	}
-	s := ((m + unit/2) / unit * unit).String()
-	whole, decimals, _ := strings.Cut(s, ".")
-	return "$" + whole + "." + decimals + strings.Repeat("0", max(2-len(decimals), 0))
+	return "$" + ((m + unit/2) / unit * unit).Dollars()
 }
 
 // Add returns the sum of u and v.

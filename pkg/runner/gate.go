@@ -88,9 +88,7 @@ func (g *Gate) Generate(ctx context.Context, p agent.Provider, req *agent.Reques
 		settle(usage)
 		return nil, err
 	}
-	usage := resp.Usage
-	usage.Requests = max(usage.Requests, 1)
-	settle(usage)
+	settle(usageOf(resp, nil))
 	return resp, nil
 }
 
