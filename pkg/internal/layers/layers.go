@@ -55,7 +55,7 @@ var rules = []rule{
 	{path: "pkg/leaf/traceid"},
 	{path: "pkg/leaf/webpage"},
 	{path: "pkg/leaf/wholefile"},
-	{path: "pkg/leaf/workspace", beside: []string{"pkg/leaf/filelock"}},
+	{path: "pkg/leaf/workspace", beside: []string{"pkg/leaf/filelock", "pkg/leaf/wholefile"}},
 	{path: "pkg/leaf/wsconn", modules: []string{"github.com/coder/websocket"}},
 	{path: "schemas"},
 	{path: "tools"},

@@ -8,6 +8,9 @@ import (
 	"syscall"
 )
 
+// noFollow makes open refuse a link.
+const noFollow = syscall.O_NOFOLLOW
+
 func try(f *os.File) error {
 	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

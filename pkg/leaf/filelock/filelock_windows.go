@@ -11,6 +11,8 @@ import (
 // behind the end of every file.
 var place = windows.Overlapped{OffsetHigh: 1 << 30}
 
+const noFollow = 0 // open looks for links before
+
 func try(f *os.File) error {
 	ov := place
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &ov)

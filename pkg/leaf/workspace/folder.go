@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 )
 
 // Copy is the kind of a workspace that is a copy of a folder.
@@ -53,7 +55,7 @@ func (w *Work) saveManifest(files map[string]meta) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(w.manifest(), text, 0o644)
+	return wholefile.Write(w.manifest(), text)
 }
 
 // fill copies the folder, without what Git keeps there.

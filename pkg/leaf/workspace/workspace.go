@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 )
 
 // Worktree is the kind of a workspace.
@@ -142,7 +144,20 @@ func (w *Work) makeFolder() error {
 			return fmt.Errorf("%s is not a folder", dir) // a link leads where others may write
 		}
 	}
-	return os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o644)
+	const all = "*\n"
+	path := filepath.Join(dir, ".gitignore")
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(all)) {
+		return nil
+	}
+	_ = os.Remove(path) // an agent may have made a link to another file
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return nil // another call has made it
+	} else if err != nil {
+		return err
+	}
+	_, err = f.WriteString(all)
+	return errors.Join(err, f.Close())
 }
 
 // tidyTime is how long a call that has failed waits until what was made for it can be removed:
@@ -222,16 +237,7 @@ func (w *Work) save() error {
 	if err != nil {
 		return err
 	}
-	part := w.note() + ".part"
-	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(part, w.note())
+	return wholefile.Write(w.note(), append(text, '\n'))
 }
 
 // read reads a note. Its name decides which folder and branch it is about.

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -224,6 +225,31 @@ func TestRemoveWaitsForTheLock(t *testing.T) {
 	release()
 	if err := w.Remove(t.Context(), true); err != nil {
 		t.Error(err)
+	}
+}
+
+// An agent that may write the folder knows the names of what the runtime writes there, outside of
+// any sandbox.
+func TestLinksOfAnAgentAreNotFollowed(t *testing.T) {
+	for _, kind := range []string{Worktree, Copy} {
+		for _, name := range []string{".gitignore", "S-1-1.json.part", "S-1-1.json", "S-1-1.files"} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				t.Parallel()
+				p := newRepo(t, map[string]string{"x": "1"})
+				own := filepath.Join(t.TempDir(), "own")
+				link := filepath.Join(p.Dir, Folder, name)
+				if err := errors.Join(os.WriteFile(own, []byte("mine"), 0o600), os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(own, link)); err != nil {
+					t.Fatal(err)
+				}
+				w, err := Open(t.Context(), p, Options{Key: "S.1.1", Kind: kind})
+				if err == nil {
+					err = w.End()
+				}
+				if text, readErr := os.ReadFile(own); readErr != nil || string(text) != "mine" {
+					t.Errorf("the file has %q, %v; the error of the call is %v", text, readErr, err)
+				}
+			})
+		}
 	}
 }
 
