@@ -74,7 +74,7 @@ func (p Place) folder() *repo {
 	}
 	r.env = append(r.env, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "GIT_LFS_SKIP_SMUDGE=1", "GIT_PAGER=cat", "GIT_EDITOR=true")
 	for _, set := range []string{"core.hooksPath=" + os.DevNull, "core.fsmonitor=false", "core.untrackedCache=false", "core.checkStat=default", "core.quotePath=false", "protocol.ext.allow=never",
-		"submodule.recurse=false", "gc.auto=0", "maintenance.auto=false", "commit.gpgSign=false", "core.pager=cat", "diff.external="} {
+		"submodule.recurse=false", "gc.auto=0", "maintenance.auto=false", "commit.gpgSign=false", "log.showSignature=false", "core.pager=cat", "diff.external="} {
 		r.safe = append(r.safe, "-c", set)
 	}
 	return r

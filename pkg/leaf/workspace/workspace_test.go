@@ -381,7 +381,16 @@ func TestARepositoryExecutesNothing(t *testing.T) {
 		fmt.Fprintf(cfg, "[%s]\n\t%s = %s\n", section, name, program)
 		cfg.Close()
 	}
+	git(t, p, p.Dir, "config", "log.showSignature", "true")
 	w := open(t, p, "S.1.1")
+	tree := strings.TrimSpace(git(t, p, w.Path(), "rev-parse", "HEAD^{tree}"))
+	signed := filepath.Join(t.TempDir(), "commit")
+	if err := os.WriteFile(signed, fmt.Appendf(nil, "tree %s\nparent %s\nauthor a <a@example.org> 1 +0000\ncommitter a <a@example.org> 1 +0000\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\nsigned\n", tree, w.Base), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	id := strings.TrimSpace(git(t, p, w.Path(), "hash-object", "-t", "commit", "-w", signed))
+	git(t, p, w.Path(), "update-ref", "refs/heads/"+w.Branch(), id)
+	_ = os.Remove(ran) // of what the test has done
 	write(t, w.Path(), map[string]string{"f": "y\n", "g": "z\n"})
 	if err := w.End(); err != nil {
 		t.Fatal(err)
