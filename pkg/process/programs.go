@@ -110,8 +110,8 @@ func (p Pin) Unchanged(files []string) error {
 	return nil
 }
 
-// Stamp returns a text that changes with the contents of a file; it is empty for one that
-// does not exist.
+// Stamp identifies the version of a file by its modification time, size, mode and identity,
+// without reading it. It is empty if the file cannot be examined.
 func Stamp(file string) string {
 	info, err := os.Stat(file)
 	if err != nil {

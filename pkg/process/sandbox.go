@@ -17,15 +17,16 @@ type Sandbox interface {
 // A Box is a Sandbox that says what it does.
 type Box interface {
 	Sandbox
-	// Refused says what it has refused to a program that failed and printed output, a line
-	// each.
+	// Refused returns a line for each thing that the sandbox refused to a failed program, judged
+	// by the output of the program.
 	Refused(output string) []string
 	// String says in one line what it permits.
 	String() string
 }
 
-// WithRefused returns failure, of a program that printed output, with what box has refused to
-// it: seen is what a Confined has seen. box may be nil.
+// WithRefused adds to failure, the error of a program that printed output, a line for each thing
+// that box refused it, and then seen, what a Confined reported. If failure or box is nil, it
+// returns failure unchanged.
 func WithRefused(failure error, box Box, output, seen string) error {
 	if failure == nil || box == nil {
 		return failure

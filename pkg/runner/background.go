@@ -219,7 +219,7 @@ func (b *background) end(t *tree) {
 		kept := t.detached[a.Key]
 		delete(t.detached, a.Key)
 		t.mu.Unlock()
-		if kept != nil { // nobody takes over what it has left at work
+		if kept != nil { // nobody takes over the agents that it left running
 			kept.end(t)
 		}
 	}

@@ -113,8 +113,8 @@ type account struct {
 
 	timed        time.Duration // the wall time that the run may take; 0 is not limited
 	began, until time.Time     // of the wall time
-	ends         time.Time     // the end of all time that the run itself limits
-	late         error         // the error then; nil if there is no such limit
+	ends         time.Time     // the earliest deadline that the run itself sets
+	late         error         // the error at that deadline; nil if there is none
 }
 
 // openAccount sets the limits of a run, and notes what is left when it begins.

@@ -33,7 +33,7 @@ func (r *run) limitTime(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithDeadlineCause(ctx, a.ends, a.late)
 }
 
-// lateness returns why the time is over at a deadline, as far as r and the runs above set it.
+// lateness returns the error for a deadline that r or a run above it set, nil for any other.
 func (r *node) lateness(deadline time.Time) error {
 	for n := r; n != nil; n = n.up {
 		if n.account.late != nil && n.account.ends.Equal(deadline) {

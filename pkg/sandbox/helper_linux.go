@@ -43,10 +43,10 @@ type order struct {
 	Processes int64 `json:"processes,omitempty"`
 }
 
-// sockets are the sockets that may be made.
+// sockets says which sockets and IPC objects a program may create.
 type sockets struct {
-	// Internet is whether those of IP may be; those of other machines may still be out of
-	// reach. Streams are TCP alone.
+	// Internet permits IP sockets; other machines may still be out of reach. Streams limits
+	// them to TCP.
 	Internet bool `json:"internet,omitempty"`
 	Streams  bool `json:"streams,omitempty"`
 	// IPC permits the shared memory, semaphores and queues of System V, and POSIX queues:

@@ -125,7 +125,7 @@ func (s *Server) Handler(ctx context.Context) (h http.Handler, stop func()) {
 
 type endpoint struct {
 	server     *Server
-	admitted   bool            // its requests are checked
+	admitted   bool            // the server in front has already checked the requests
 	ending     <-chan struct{} // closed when streams of notifications have to end
 	whenEnding func(f func()) (stop func() bool)
 	hosts      admission.Hosts

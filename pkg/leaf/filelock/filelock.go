@@ -100,7 +100,7 @@ func open(ctx context.Context, path string) (*os.File, error) {
 	defer cancel()
 	for {
 		if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-			return nil, fmt.Errorf("lock %s: it is not a file", path) // a link would have another file emptied
+			return nil, fmt.Errorf("lock %s: it is not a regular file", path) // a link would have another file emptied
 		}
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 		if err == nil || !beingRemoved(err) {

@@ -128,10 +128,10 @@ func IsError(c Object, piece bool) bool {
 	return Str(c.Get("object")) == "error" || FirstByte(c.Get("message")) == '"' || detail == '"' || detail == '[' || detail == '{'
 }
 
-// refused is the error for a response with a status other than 2xx, which a program gets too.
-// Secrets are removed from its text before that is cut.
+// refused returns the error for a response with a status other than 2xx. From status 400 on, the
+// program that made the request gets it too. Secrets are removed before the message is shortened.
 func (x *Exchange) refused(res *http.Response) *agent.ModelError {
-	if res.StatusCode < 400 { // a redirect is for nobody
+	if res.StatusCode < 400 { // a redirect is not passed on
 		return &agent.ModelError{Status: res.StatusCode, Message: httphost.Reason(res)}
 	}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes))

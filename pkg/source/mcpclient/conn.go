@@ -38,7 +38,7 @@ type conn struct {
 	ready   chan struct{}
 	begins  func() // closes ready: calls may begin
 	work    sync.WaitGroup
-	alive   context.Context // of the goroutines in work; ended under mu
+	alive   context.Context // canceled with mu held when the connection ends; stops the goroutines in work
 	end     context.CancelFunc
 
 	mu          sync.Mutex

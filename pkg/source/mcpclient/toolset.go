@@ -51,7 +51,7 @@ type Toolset struct {
 	invalid error       // what is wrong with server
 	pinned  process.Pin // its programs at Open; nil if they may change
 	work    sync.WaitGroup
-	killed  context.Context // ends when the context of Close has: programs end without waits
+	killed  context.Context // ends with the context of Close: programs are then killed without waiting
 	kill    context.CancelFunc
 
 	mu           sync.Mutex

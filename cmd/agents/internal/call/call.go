@@ -97,7 +97,7 @@ func Run(ctx context.Context, p *program.Env, tree *load.Tree, tool agent.Tool, 
 	return printResult(p, spec.Name, result)
 }
 
-// Check says whether the arguments fit a tool, which an error names as what.
+// Check reports whether the arguments are valid for a tool; errors call the tool what.
 func Check(ctx context.Context, p *program.Env, tool agent.Tool, what, args string) error {
 	inv := &agent.Invocation{Call: agent.ToolCall{Name: tool.Spec().Name, Args: args}, Spec: tool.Spec()}
 	_, err := inv.Args()
@@ -110,7 +110,8 @@ func Check(ctx context.Context, p *program.Env, tool agent.Tool, what, args stri
 	return p.Print("the arguments fit\n")
 }
 
-// ReadArgs reads the JSON text of arguments from standard input, and a byte more than is accepted.
+// ReadArgs reads JSON arguments from standard input, at most one byte over the limit: longer ones
+// are refused when they are decoded.
 func ReadArgs(ctx context.Context, p *program.Env) (string, error) {
 	data, err := program.Await(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(p.In, agent.MaxArgsBytes+1)) })
 	if err != nil {

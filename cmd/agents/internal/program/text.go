@@ -146,7 +146,8 @@ func (p *Env) Print(text string) error {
 	return err
 }
 
-// PrintClean is Print that cleans for a pipe too, behind which may be a terminal.
+// PrintClean is Print, but also removes control sequences for a pipe, whose reader may show the
+// text at a terminal.
 func (p *Env) PrintClean(text string) error {
 	_, err := io.WriteString(p.Out, termtext.Clean(text))
 	return err
