@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"github.com/agents-exe/agents/pkg/agent"
@@ -54,6 +55,9 @@ func Continued(path string) string {
 	return path
 }
 
+// importWait limits the wait for another process that imports the same file. Tests shorten it.
+var importWait = 10 * time.Second
+
 // ImportFile returns the journal that continues the session file of agents-exe at path: a
 // file beside it, which is written the first time. The session file itself does not change.
 // Any other path is returned unchanged.
@@ -64,9 +68,12 @@ func ImportFile(p *program.Env, path string) (string, error) {
 	journal := path + importedSuffix
 	if Continued(path) != journal {
 		// Another process that imports it now may write to its journal as soon as it has one.
-		release, err := filelock.Acquire(context.Background(), journal+".lock")
+		lock := journal + ".lock"
+		ctx, cancel := context.WithTimeoutCause(context.Background(), importWait, fmt.Errorf("another process has held %s for %s", lock, importWait))
+		defer cancel()
+		release, err := filelock.Acquire(ctx, lock)
 		if err != nil {
-			return "", fmt.Errorf("import %s: %w", path, err)
+			return "", fmt.Errorf("import %s: %w", path, cmp.Or(context.Cause(ctx), err))
 		}
 		defer release()
 	}
