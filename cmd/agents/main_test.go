@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,6 +23,7 @@ func TestMain(m *testing.M) {
 		// The race detector sleeps a second at the end of every process.
 		os.Setenv("GORACE", "atexit_sleep_ms=0")
 	}
+	_ = flag.Set("test.parallel", "4") // tests mostly wait for their processes; the flag -parallel comes later
 	commands := map[string]func(){
 		"agents": func() {
 			if guardian(os.Args) {

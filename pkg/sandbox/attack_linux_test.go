@@ -228,6 +228,7 @@ func TestLimits(t *testing.T) {
 // what it starts, although the helper before it has more threads.
 func TestProcessesAreCountedExactly(t *testing.T) {
 	onEach(t, func(t *testing.T, l *Ladder) {
+		t.Parallel()
 		if l.cgroups["pids"] == "" {
 			t.Skip("this process may not limit processes by a control group")
 		}

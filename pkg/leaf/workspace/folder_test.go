@@ -67,6 +67,7 @@ func edit(t *testing.T, r *rand.Rand, dir, by string, most int) {
 // TestACopyMergesWhatItsAgentChanged, file by file, over random changes on both sides: what only one
 // side changed is merged, what both changed differently is a conflict, and then nothing is merged.
 func TestACopyMergesWhatItsAgentChanged(t *testing.T) {
+	t.Parallel()
 	merged, refused := 0, 0
 	for seed := range int64(100) {
 		r := rand.New(rand.NewSource(seed))
@@ -133,6 +134,7 @@ func merge(all ...map[string]string) map[string]bool {
 
 // TestACopyIsListedAndRemoved, also from a folder below, and never with changes unless forced.
 func TestACopyIsListedAndRemoved(t *testing.T) {
+	t.Parallel()
 	p := Place{Dir: t.TempDir(), Environ: os.Environ()}
 	write(t, p.Dir, map[string]string{"a": "a", "below/b": "b", ".env": "x"})
 	w, err := Open(t.Context(), p, Options{Kind: Copy, Key: "S.1.1", Agent: "coder"})
@@ -168,6 +170,7 @@ func TestACopyIsListedAndRemoved(t *testing.T) {
 
 // TestALinkLeadsNoMergeElsewhere: neither what its agent makes of folders, nor a link of the user.
 func TestALinkLeadsNoMergeElsewhere(t *testing.T) {
+	t.Parallel()
 	outside := t.TempDir()
 	p := Place{Dir: t.TempDir(), Environ: os.Environ()}
 	write(t, p.Dir, map[string]string{"d/a": "a"})

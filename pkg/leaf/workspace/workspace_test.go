@@ -73,6 +73,7 @@ func state(t *testing.T, p Place) string {
 }
 
 func TestAgentsThatEditOneFileDoNotMeet(t *testing.T) {
+	t.Parallel()
 	p := newRepo(t, map[string]string{"a b\n.txt": "one\n", "sub/x": "1", ".gitignore": ".env\n"})
 	write(t, p.Dir, map[string]string{".env": "KEY=1", "new": "uncommitted"})
 	before := state(t, p)
@@ -146,6 +147,7 @@ func TestAgentsThatEditOneFileDoNotMeet(t *testing.T) {
 // TestWorktreesAreMadeAndRemovedAtOnce: Git itself fails when it reads the list of worktrees while
 // another process adds one.
 func TestWorktreesAreMadeAndRemovedAtOnce(t *testing.T) {
+	t.Parallel()
 	p := newRepo(t, map[string]string{"x": "1"})
 	var wait sync.WaitGroup
 	for i := range 12 {
@@ -231,6 +233,7 @@ func TestRemoveWaitsForTheLock(t *testing.T) {
 // An agent that may write the folder knows the names of what the runtime writes there, outside of
 // any sandbox.
 func TestLinksOfAnAgentAreNotFollowed(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{Worktree, Copy} {
 		for _, name := range []string{".gitignore", "S-1-1.json.part", "S-1-1.json", "S-1-1.files"} {
 			t.Run(kind+" "+name, func(t *testing.T) {
@@ -255,6 +258,7 @@ func TestLinksOfAnAgentAreNotFollowed(t *testing.T) {
 
 // TestNothingIsLostByRemove hides work in every way that git status does not show.
 func TestNothingIsLostByRemove(t *testing.T) {
+	t.Parallel()
 	for name, hide := range map[string]func(t *testing.T, p Place, w *Work){
 		"a new file": func(t *testing.T, _ Place, w *Work) { write(t, w.Path(), map[string]string{"new": "x"}) },
 		"an ignored file": func(t *testing.T, _ Place, w *Work) {
@@ -335,6 +339,7 @@ func TestNothingIsLostByRemove(t *testing.T) {
 // TestNothingOfTheCallerIsOverwritten merges a branch that has a file where the caller has one
 // that Git ignores.
 func TestNothingOfTheCallerIsOverwritten(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct{ theirs, mine string }{
 		"the same file": {".env", ".env"}, "a file where a folder is": {"build", "build/x"}, "a folder where a file is": {"build/x", "build"},
 	} {
@@ -359,6 +364,7 @@ func TestNothingOfTheCallerIsOverwritten(t *testing.T) {
 // TestARepositoryExecutesNothing has hooks, a monitor and filters in the repository's own
 // configuration, and one that the agent puts where it can write.
 func TestARepositoryExecutesNothing(t *testing.T) {
+	t.Parallel()
 	p := newRepo(t, map[string]string{"f": "x\n", ".gitattributes": "f filter=evil merge=evil diff=evil\n"})
 	ran := filepath.Join(p.Dir, ".git", "ran")
 	program := filepath.Join(p.Dir, ".git", "program")
@@ -417,6 +423,7 @@ func TestARepositoryExecutesNothing(t *testing.T) {
 
 // TestWhatAKilledProcessLeftIsFound leaves a workspace as a kill between each of its steps does.
 func TestWhatAKilledProcessLeftIsFound(t *testing.T) {
+	t.Parallel()
 	steps := []func(t *testing.T, p Place, w *Work){
 		func(t *testing.T, p Place, w *Work) { git(t, p, p.Dir, "branch", w.Branch()) },
 		func(t *testing.T, p Place, w *Work) { write(t, w.Path(), map[string]string{"part": "x"}) },
@@ -463,6 +470,7 @@ func TestWhatAKilledProcessLeftIsFound(t *testing.T) {
 }
 
 func TestOtherRepositories(t *testing.T) {
+	t.Parallel()
 	p := newRepo(t, map[string]string{"f": "x"})
 	git(t, p, p.Dir, "commit", "-qm", "second", "--allow-empty")
 	for name, args := range map[string][]string{"bare": {"--bare"}, "shallow": {"--depth=1"}} {
@@ -493,6 +501,7 @@ func TestOtherRepositories(t *testing.T) {
 
 // A commit that was amended is not missed.
 func TestAnAmendedCommitIsNotLost(t *testing.T) {
+	t.Parallel()
 	p := newRepo(t, map[string]string{"f": "x"})
 	w := open(t, p, "S.1.1")
 	for _, how := range [][]string{nil, {"--amend"}} {
@@ -510,6 +519,7 @@ func TestAnAmendedCommitIsNotLost(t *testing.T) {
 // Submodules are empty and large files are pointers, as docs/workspaces.md says; the runtime loads
 // neither. If an agent loads them with the real programs, its changes are found and merged.
 func TestSubmodulesAndLargeFiles(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("git-lfs"); err != nil {
 		t.Skip("git-lfs is missing")
 	}

@@ -55,6 +55,7 @@ func callLocked(ctx context.Context, tool agent.Tool, path string, n int) (strin
 }
 
 func TestCallsThatShareALockTakeTurns(t *testing.T) {
+	t.Parallel()
 	locks := t.TempDir()
 	tool := openLocked(t, locks, "all")
 	var wg sync.WaitGroup

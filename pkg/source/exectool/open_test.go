@@ -129,6 +129,7 @@ func TestProblemsOfTools(t *testing.T) {
 }
 
 func TestDescribeHasATimeLimit(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	script(t, dir+"/slow.sh", "echo thinking >&2\nsleep 1000 & sleep 1000\n")
 	// The tool needs time to say something: on a busy machine more.
@@ -145,6 +146,7 @@ func TestDescribeHasATimeLimit(t *testing.T) {
 }
 
 func TestSlowDescriptionsAreReported(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	script(t, dir+"/slow.sh", "while [ ! -e '"+dir+"/reported' ]; do sleep 0.05; done\n"+describing(plain("slow"), ""))
 	var slow []string

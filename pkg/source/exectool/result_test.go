@@ -40,6 +40,7 @@ func TestDecodeBase64(t *testing.T) {
 // whole, and no piece of it that is of use.
 
 func TestKeysAreRedactedBeforeTheCut(t *testing.T) {
+	t.Parallel()
 	const key = "sk-Zq8rTn2WbV5xKc7LmP0sHd4FgJ9yAe3UiO6tEw1RBk"
 	pieces := map[string]bool{}
 	for i := range len(key) - 7 {

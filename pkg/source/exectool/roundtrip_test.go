@@ -139,12 +139,14 @@ func expect(args []drawn) (argv [][]byte, stdin []byte, refused bool) {
 // TestRoundTrip: the bytes that a real tool receives are the bytes that the
 // model sent, for any description and any arguments, or nothing runs.
 func TestRoundTrip(t *testing.T) {
+	t.Parallel()
 	roundTrip(t, nil, 1000)
 }
 
 // TestRoundTripThroughRunner: the same through commands that pass arguments on, and
 // through shells that split them again.
 func TestRoundTripThroughRunner(t *testing.T) {
+	t.Parallel()
 	t.Run("arguments", func(t *testing.T) { roundTrip(t, &Prefix{Command: []string{"env", "-i", fastExit}}, 1000) })
 	t.Run("as sshd does", func(t *testing.T) {
 		// sshd gets the words joined by spaces and passes them to the user's shell.

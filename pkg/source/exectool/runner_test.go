@@ -289,6 +289,7 @@ func TestRunnerAway(t *testing.T) {
 // TestRunnersAtOnce: no side waits for another: each describes its tool when all
 // have been asked.
 func TestRunnersAtOnce(t *testing.T) {
+	t.Parallel()
 	const n = 40
 	s := newSide(t)
 	wait := script(t, s.path("wait"), `touch `+s.path("asked-")+`$1
@@ -415,6 +416,7 @@ exec sleep 1000
 // TestAHostThatIsAwayCostsItsTimeLimitOnce: later starts wait a tenth of the time, until
 // it answers.
 func TestAHostThatIsAwayCostsItsTimeLimitOnce(t *testing.T) {
+	t.Parallel()
 	s := newSide(t)
 	script(t, s.path("tool"), `echo '{"slug":"x","description":"d","args":[]}'`)
 	script(t, s.path("host"), `[ ! -e `+s.path("away")+` ] || exec sleep 100

@@ -27,6 +27,7 @@ import (
 var spoolPath = regexp.MustCompile(`/[^\n\]]*/spool/[^\s\]]+`)
 
 func TestCallResults(t *testing.T) {
+	t.Parallel()
 	const (
 		empty = `{"slug":"x","description":"d","args":[],"empty-result":{"tag":"AddMessage","contents":"no match"}}`
 		image = `{"slug":"x","description":"d","args":[],"output-media-type":"image/png"}`
@@ -78,6 +79,7 @@ func TestCallResults(t *testing.T) {
 }
 
 func TestLongCallResults(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, body string
 		head, tail string
@@ -132,6 +134,7 @@ func TestLongCallResults(t *testing.T) {
 }
 
 func TestMediaIsBounded(t *testing.T) {
+	t.Parallel()
 	const image = `{"slug":"x","description":"d","args":[],"output-media-type":"image/png"}`
 	tool := openOne(t, Source{}, image, "head -c 20000000 /dev/zero")
 	res, err := tool.Call(t.Context(), invocation("{}"))
@@ -187,6 +190,7 @@ func live() uint64 {
 }
 
 func TestCallTimeLimit(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, desc string
 		src        Source
@@ -409,6 +413,7 @@ func TestWhatCouldNotBeEndedIsTold(t *testing.T) {
 
 // TestTheDeadlineOfAnAgent: a description limits the time of an agent's whole run.
 func TestTheDeadlineOfAnAgent(t *testing.T) {
+	t.Parallel()
 	path := script(t, filepath.Join(t.TempDir(), "slow"), `case $1 in
 describe) echo '{"slug":"slow","description":"d","channel":1,"deadline-seconds":0.2,"args":[]}' ;;
 *) exec sleep 100 ;;

@@ -54,8 +54,10 @@ func (s chat) tell(line, want string) {
 }
 
 func TestChatScreens(t *testing.T) {
+	t.Parallel()
 	for _, size := range []struct{ columns, rows int }{{40, 36}, {80, 24}, {120, 40}} {
 		t.Run(fmt.Sprint(size.columns), func(t *testing.T) {
+			t.Parallel()
 			s := openChat(t, size.columns, size.rows, chatCommand)
 			s.Await(`^── helper · /help`)
 			s.tell("look at the 日本語 file", `Done\.`)
@@ -81,6 +83,7 @@ func TestChatScreens(t *testing.T) {
 // The run is stopped, and the conversation stays. What was said meanwhile is read with the
 // next request.
 func TestChatDuringARun(t *testing.T) {
+	t.Parallel()
 	s := openChat(t, 80, 30, chatCommand)
 	s.Await(`^── helper`)
 	s.Type("wait")
@@ -116,6 +119,7 @@ func TestChatDuringARun(t *testing.T) {
 }
 
 func TestChatEditing(t *testing.T) {
+	t.Parallel()
 	state := t.TempDir()
 	editor := filepath.Join(t.TempDir(), "editor")
 	if err := os.WriteFile(editor, []byte("#!/bin/sh\ntest -t 0 && printf 'from the\\neditor' >\"$1\"\n"), 0o755); err != nil {
@@ -160,6 +164,7 @@ func TestChatEditing(t *testing.T) {
 }
 
 func TestChatTakesBackAndCopies(t *testing.T) {
+	t.Parallel()
 	s := openChat(t, 100, 40, chatCommand+"; agents session list", "XDG_STATE_HOME="+t.TempDir())
 	s.Await(`^── helper`)
 	s.say("/undo", `there is no session yet`)
@@ -203,6 +208,7 @@ func TestChatTakesBackAndCopies(t *testing.T) {
 
 // What a call changed is put back with its message, if the person says so.
 func TestChatPutsFilesBack(t *testing.T) {
+	t.Parallel()
 	s := openChat(t, 100, 40, "sed -i 's/\"slug\": \"helper\",/&\"checkpoints\": true,/' agent.json; "+chatCommand, "XDG_STATE_HOME="+t.TempDir())
 	s.Await(`^── helper`)
 	s.tell("hello", `You said: hello`)
@@ -233,6 +239,7 @@ func TestChatPutsFilesBack(t *testing.T) {
 
 // A run outlives the interface, and the conversation is continued where it was.
 func TestChatAfterACrash(t *testing.T) {
+	t.Parallel()
 	s := openChat(t, 80, 30, `sh -c 'echo $$ >pid; exec agents cli --agent-file agent.json'; stty sane; echo crashed; agents cli --agent-file agent.json --continue; echo "code $?"`)
 	s.Await(`^── helper`)
 	s.tell("hello", `You said: hello`)
@@ -260,6 +267,7 @@ func TestChatAfterACrash(t *testing.T) {
 
 // Ctrl-Z returns to the shell, idle and during a run, and fg to a terminal that works.
 func TestChatIsSuspended(t *testing.T) {
+	t.Parallel()
 	s := openChat(t, 80, 30, `HISTFILE= PS1='shell> ' bash --norc`)
 	s.Await(`^shell> $|^shell>$`)
 	s.Type("agents cli --agent-file agent.json")
@@ -292,8 +300,10 @@ func TestChatIsSuspended(t *testing.T) {
 // A screen that is closed before it is drawn leaves no trace: what follows is printed, and the
 // interface can be left.
 func TestChatScreenIsClosedAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, key := range []string{"C-t", "C-s"} {
 		t.Run(key, func(t *testing.T) {
+			t.Parallel()
 			s := openChat(t, 80, 30, chatCommand)
 			s.Await(`^── helper · /help`)
 			for range 3 {
@@ -312,6 +322,7 @@ func TestChatScreenIsClosedAtOnce(t *testing.T) {
 
 // A run of a server is watched and directed.
 func TestChatAttaches(t *testing.T) {
+	t.Parallel()
 	s := openChat(t, 100, 30, "agents serve --quiet --no-token --agent-file agent.json --listen 127.0.0.1:0 >served 2>&1 & while ! grep -q serving served; do sleep 0.02; done; "+chatCommand+"; kill $!")
 	s.Await(`^── helper`)
 	served, err := os.ReadFile(filepath.Join(s.Dir, "served"))
@@ -342,6 +353,7 @@ func TestChatAttaches(t *testing.T) {
 // A conversation that is not kept goes on all the same, and one in a folder of its own is found
 // there.
 func TestChatWithFlagsOfSessions(t *testing.T) {
+	t.Parallel()
 	s := openChat(t, 100, 30, "agents cli --agent-file agent.json --no-session; agents cli --agent-file agent.json --session-dir kept; agents cli --agent-file agent.json --session-dir kept --continue")
 	s.Await(`^── helper`)
 	s.tell("first", `You said: first`)
@@ -359,6 +371,7 @@ func TestChatWithFlagsOfSessions(t *testing.T) {
 
 // A server that cannot load its agents speaks with the program's own words and exit code.
 func TestChatWithoutAnAgent(t *testing.T) {
+	t.Parallel()
 	s := openChat(t, 100, 30, `agents cli; echo "code $?"; agents cli --agent-file nothing.json; echo "and $?"; agents cli --record rec --agent-file agent.json </dev/null; agents cli --agent-file agent.json --yes --model x --budget turns=5`)
 	s.Await(`(?s)no agent file found.*^code 2$.*nothing\.json.*^and 2$`)
 	s.Await(`^── helper`)
@@ -371,6 +384,7 @@ func TestChatWithoutAnAgent(t *testing.T) {
 
 // TestTheInterfaceAsksAboutChanges: its server has no terminal to ask at.
 func TestTheInterfaceAsksAboutChanges(t *testing.T) {
+	t.Parallel()
 	s := openChat(t, 100, 30, `agents trust --yes >/dev/null 2>&1; echo >>agent.json; agents; echo "code $?"; agents; echo "again $?"`)
 	s.Await(`(?s)agent\.json: changed since it was trusted.*^trust it\? yes or no \[no\]:`)
 	s.Press("Enter")
@@ -385,6 +399,7 @@ func TestTheInterfaceAsksAboutChanges(t *testing.T) {
 // The models that the agent's server offers are listed in the interface, in plain lines and by a
 // command. If the server does not answer, only those with a price are.
 func TestModelsOfTheServerAreOffered(t *testing.T) {
+	t.Parallel()
 	var asked atomic.Int32
 	broken := atomic.Bool{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -438,6 +453,7 @@ func TestModelsOfTheServerAreOffered(t *testing.T) {
 // If a file below the agent file has changed, agents asks about it before the interface starts,
 // because it cannot ask on the terminal afterwards.
 func TestAChangedTreeIsAskedAboutInPlace(t *testing.T) {
+	t.Parallel()
 	s := openChat(t, 100, 40, "PS1='$ ' ENV= sh -i")
 	s.Await(`^\$`)
 	s.Type("clear; agents trust --yes >trusted && agents cli")
@@ -467,6 +483,7 @@ func TestAChangedTreeIsAskedAboutInPlace(t *testing.T) {
 
 // A serial line and some containers have terminals without a size.
 func TestChatAtATerminalWithoutASize(t *testing.T) {
+	t.Parallel()
 	s := openChat(t, 80, 24, "stty rows 0 cols 0; "+chatCommand)
 	s.Await(`^── helper · /help`)
 	s.tell("hello", `You said: hello`)
@@ -478,6 +495,7 @@ func TestChatAtATerminalWithoutASize(t *testing.T) {
 
 // Without a shell nobody could continue a program that is suspended: it goes on.
 func TestSuspendWithoutAShell(t *testing.T) {
+	t.Parallel()
 	s := openChat(t, 80, 24, chatCommand)
 	s.Await(`^── helper · /help`)
 	s.Press("C-z")

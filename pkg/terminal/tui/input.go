@@ -32,8 +32,8 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	case keys.is(k, "help") && (m.input.Value() == "" || k.Text == ""):
 		m.show(m.newHelp())
 		return nil
-	case m.screen != nil:
-		return m.screen.key(m, k)
+	case m.front() != nil:
+		return m.front().key(m, k)
 	case keys.is(k, "tree"):
 		m.show(newInspector(m.talk()))
 		return nil
@@ -77,7 +77,7 @@ func (m *model) paste(text tea.PasteMsg) tea.Cmd {
 		m.found(m.history.Len())
 		return nil
 	}
-	if l, ok := m.screen.(*list); ok {
+	if l, ok := m.front().(*list); ok {
 		return l.type_(l.typed + words)
 	}
 	var cmd tea.Cmd

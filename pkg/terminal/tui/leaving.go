@@ -54,8 +54,8 @@ func (m *model) next(to int) {
 // shown prints what is missing of the conversation that is now shown, with a note above it.
 func (m *model) shown(note string) {
 	t := m.talk()
-	if _, ok := m.screen.(*inspector); ok {
-		m.screen = newInspector(t)
+	if _, ok := m.front().(*inspector); ok {
+		m.show(newInspector(t))
 	}
 	m.print.add(m.rule(fmt.Sprintf("%d/%d %s", m.at+1, len(m.talks), t.agent)))
 	if note != "" {

@@ -127,7 +127,7 @@ func (l *list) view(m *model) ([]string, *tea.Cursor) {
 
 func (m *model) newHelp() *list {
 	l := &list{title: "keys"}
-	if tree, ok := m.screen.(*inspector); ok {
+	if tree, ok := m.front().(*inspector); ok {
 		l.back = tree
 	}
 	below := false

@@ -208,11 +208,11 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case failedMsg:
 		m.message = msg.err.Error()
 	case sessionsMsg:
-		if l, ok := m.screen.(*list); ok {
+		if l, ok := m.front().(*list); ok {
 			l.found(m, msg)
 		}
 	case searchMsg:
-		if l, ok := m.screen.(*list); ok && l.search != nil && l.typed == string(msg) {
+		if l, ok := m.front().(*list); ok && l.search != nil && l.typed == string(msg) {
 			return m.find(string(msg))
 		}
 	case recentMsg:
@@ -303,6 +303,14 @@ func (m *model) show(s screen) {
 	default:
 		m.opening = s
 	}
+}
+
+// front is the screen that is open or about to be: what is typed is meant for it.
+func (m *model) front() screen {
+	if m.opening != nil {
+		return m.opening
+	}
+	return m.screen
 }
 
 // connected takes the server, and starts what waited for it.
@@ -424,7 +432,7 @@ func (m *model) arrived(msg arrivedMsg) tea.Cmd {
 // asks returns the node whose question the input answers, nil if there is none: the one that
 // is shown.
 func (m *model) asks() *view.Node {
-	s, ok := m.screen.(*inspector)
+	s, ok := m.front().(*inspector)
 	if !ok {
 		return m.talk().tree.Question()
 	}

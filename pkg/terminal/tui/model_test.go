@@ -1021,3 +1021,47 @@ func TestLeavingBeforeTheFirstFrame(t *testing.T) {
 		}
 	}
 }
+
+// What is typed while a screen waits for what is being printed is meant for that screen, and what
+// it shows may arrive before it is open.
+func TestAScreenThatWaitsToBeOpened(t *testing.T) {
+	tree, sessions, keys := tea.KeyPressMsg{Code: 't', Mod: tea.ModCtrl}, tea.KeyPressMsg{Code: 's', Mod: tea.ModCtrl}, tea.KeyPressMsg{Code: tea.KeyF1}
+	escape := tea.KeyPressMsg{Code: tea.KeyEscape}
+	for name, c := range map[string]struct {
+		pressed []tea.KeyPressMsg
+		want    string
+	}{
+		"the tree twice":            {[]tea.KeyPressMsg{tree, tree}, "<nil>"},
+		"the tree three times":      {[]tea.KeyPressMsg{tree, tree, tree}, "*tui.inspector"},
+		"the tree is closed":        {[]tea.KeyPressMsg{tree, escape}, "<nil>"},
+		"the sessions twice":        {[]tea.KeyPressMsg{sessions, sessions}, "<nil>"},
+		"the sessions are closed":   {[]tea.KeyPressMsg{sessions, escape}, "<nil>"},
+		"the keys are closed":       {[]tea.KeyPressMsg{keys, escape}, "<nil>"},
+		"the keys of the tree":      {[]tea.KeyPressMsg{tree, keys, escape}, "*tui.inspector"},
+		"the sessions, in the tree": {[]tea.KeyPressMsg{tree, sessions}, "*tui.list"},
+	} {
+		x := newTest(t, nil)
+		x.print.add("a line")
+		x.Update(nil) // begins to print it
+		for _, k := range c.pressed {
+			x.Update(k)
+		}
+		if x.screen != nil {
+			t.Errorf("%s: a screen is open while a line is printed", name)
+		}
+		x.send(printedMsg{})
+		if got := fmt.Sprintf("%T", x.screen); got != c.want || x.opening != nil {
+			t.Errorf("%s: the screen is %s, want %s", name, got, c.want)
+		}
+	}
+	x := newTest(t, nil)
+	x.print.add("a line")
+	x.Update(nil)
+	x.Update(sessions)
+	x.Update(tea.KeyPressMsg{Code: 'x', Text: "x"})
+	x.Update(sessionsMsg{words: "x", items: []item{{text: "found"}}})
+	x.send(printedMsg{})
+	if l, ok := x.screen.(*list); !ok || l.typed != "x" || len(l.items) != 1 || x.input.Value() != "" {
+		t.Errorf("the screen is %+v and the input is %q, want a list with what was found and typed", x.screen, x.input.Value())
+	}
+}

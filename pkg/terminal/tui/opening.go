@@ -188,7 +188,7 @@ func (m *model) opened(msg openMsg) *talk {
 		t := m.talks[i]
 		t.apart, t.of = msg.apart, msg.ID
 		t.complete(msg.tree)
-		if s, ok := m.screen.(*inspector); ok {
+		if s, ok := m.front().(*inspector); ok {
 			s.last = nil
 		}
 		if i == m.at {

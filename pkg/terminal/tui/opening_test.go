@@ -8,6 +8,7 @@ import (
 // Of a long conversation the last screens are printed when it is opened, whatever its length, it
 // continues, and the tree has all of it.
 func TestALongConversationIsOpenedAtItsEnd(t *testing.T) {
+	t.Parallel()
 	s := openChat(t, 80, 24, `for i in $(seq 1 40); do echo "message $i of 40" $(seq 1 1500); done | agents cli --plain --quiet --agent-file agent.json >out.txt; clear; agents cli --agent-file agent.json --continue; echo "code $?"`)
 	s.Await(`(?s)^You said: message 40 of 40.* 1500\n── helper · done`)
 	text := s.Text()

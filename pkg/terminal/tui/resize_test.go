@@ -28,7 +28,8 @@ func (s chat) once(t *testing.T, texts ...string) {
 }
 
 // When the window becomes narrower, the terminal wraps what is printed, and the live region is
-// there once: while an agent works, when it is done, and behind another screen.
+// there once: while an agent works, when it is done, and behind another screen. What a terminal does
+// to a frame that is drawn while it is resized is left to chance, so no other test runs beside this one.
 func TestANarrowerWindow(t *testing.T) {
 	for _, command := range []string{"cli", "tui"} {
 		t.Run(command, func(t *testing.T) {

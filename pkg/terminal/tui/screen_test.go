@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/source/remote"
@@ -20,6 +21,7 @@ var update = flag.Bool("update", false, "write the golden screens")
 var bin string
 
 func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "4") // they mostly wait for what a screen shows; the flag -parallel comes later
 	flag.Parse()
 	code := m.Run()
 	if bin != "" {
@@ -27,6 +29,20 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
+
+// makePrograms makes agents and agents-tui in bin.
+var makePrograms = sync.OnceValue(func() error {
+	dir, err := os.MkdirTemp("", "tui-bin-")
+	if err != nil {
+		return err
+	}
+	bin = dir
+	build := exec.Command("go", "build", "-o", bin, "../../../cmd/agents", "../../../cmd/agents-tui")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+})
 
 // files are a team: lead asks facts and then style, whose tool a person must allow.
 var files = map[string]string{
@@ -62,16 +78,8 @@ func build(t *testing.T) {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("there is no tmux, whose terminals this test types into")
 	}
-	if bin == "" {
-		dir, err := os.MkdirTemp("", "tui-bin-")
-		if err != nil {
-			t.Fatal(err)
-		}
-		bin = dir
-		build := exec.Command("go", "build", "-o", bin, "../../../cmd/agents", "../../../cmd/agents-tui")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+	if err := makePrograms(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -132,8 +140,10 @@ func golden(t *testing.T, s *tmuxtest.Screen, name string) {
 }
 
 func TestScreens(t *testing.T) {
+	t.Parallel()
 	for _, size := range []struct{ columns, rows int }{{40, 36}, {80, 36}, {200, 50}} {
 		t.Run(fmt.Sprint(size.columns), func(t *testing.T) {
+			t.Parallel()
 			s := open(t, size.columns, size.rows, t.TempDir(), "")
 			s.Await(`^── lead · /help`)
 			s.Type("Check letter.txt")
@@ -165,6 +175,7 @@ func TestScreens(t *testing.T) {
 }
 
 func TestTheConversationOfASubAgentContinuesAlone(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	s := open(t, 80, 36, home, "")
 	s.Await(`^── lead · /help`)
@@ -197,6 +208,7 @@ func TestTheConversationOfASubAgentContinuesAlone(t *testing.T) {
 }
 
 func TestALongAnswerIsWholeInTheScrollback(t *testing.T) {
+	t.Parallel()
 	s := open(t, 60, 20, t.TempDir(), "")
 	var lines []string
 	for i := range 100 {
@@ -220,6 +232,7 @@ func TestALongAnswerIsWholeInTheScrollback(t *testing.T) {
 }
 
 func TestARunOutlivesTheTerminal(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	s := open(t, 100, 30, home, "")
 	s.Await(`^── lead · /help`)
@@ -240,6 +253,7 @@ func TestARunOutlivesTheTerminal(t *testing.T) {
 }
 
 func TestADeadServerIsReportedAndReplaced(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	s := open(t, 100, 30, home, "")
 	s.Await(`^── lead · /help`)

@@ -14,6 +14,7 @@ import (
 // TestSignalsEndIt: whatever signals come, also several at once, the program ends and the terminal
 // works.
 func TestSignalsEndIt(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		signals []syscall.Signal

@@ -57,6 +57,7 @@ func problems(reports []treetest.Report) (failed, skipped map[string]string) {
 }
 
 func TestToolsThatKeepTheContract(t *testing.T) {
+	t.Parallel()
 	for name, s := range map[string]script{
 		"stdin":         {mode("stdin") + looks + example, "cat"},
 		"dashdashequal": {mode("dashdashequal") + looks + example, `printf '%s\n' "${1#*=}"`},
@@ -77,6 +78,7 @@ func TestToolsThatKeepTheContract(t *testing.T) {
 }
 
 func TestToolsThatBreakTheContract(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		script
@@ -125,6 +127,7 @@ func TestToolsThatBreakTheContract(t *testing.T) {
 
 // How long a description may take is a limit of the options.
 func TestASlowDescriptionFails(t *testing.T) {
+	t.Parallel()
 	s := script{mode("stdin") + looks + example, "cat"}
 	failed, _ := problems(Test(t.Context(), s.open(t), Options{Environ: os.Environ(), Describe: time.Nanosecond}))
 	if len(failed) != 1 || !strings.HasPrefix(failed["describe"], "describe takes ") {
@@ -134,6 +137,7 @@ func TestASlowDescriptionFails(t *testing.T) {
 
 // A tool with effects is not called with arguments that nobody wrote.
 func TestToolsWithEffectsAreNotCalled(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, fields string
 		madeUp       bool
@@ -170,6 +174,7 @@ func (refusing) Confine(c *process.Command) (*process.Confined, error) {
 }
 
 func TestRefusedWritesAreEffects(t *testing.T) {
+	t.Parallel()
 	tool := script{about + noArgs + looks + empty, "echo refused >&2"}.open(t)
 	failed, _ := problems(Test(t.Context(), tool, Options{Environ: os.Environ(), Sandbox: func(string) (process.Sandbox, func(string) []string) {
 		return refusing{}, func(stderr string) []string { return []string{"write: " + stderr} }
@@ -180,6 +185,7 @@ func TestRefusedWritesAreEffects(t *testing.T) {
 }
 
 func TestAllKeepsTheOrder(t *testing.T) {
+	t.Parallel()
 	var tools []*exectool.Tool
 	for i := range 5 {
 		tools = append(tools, script{fmt.Sprintf(`"description": "%d", `, i) + noArgs + looks, "true"}.open(t))
@@ -195,6 +201,7 @@ func TestAllKeepsTheOrder(t *testing.T) {
 
 // The first signals come before the tool can have started.
 func TestASignalThatComesTooEarlyComesAgain(t *testing.T) {
+	t.Parallel()
 	tool := script{about + noArgs + looks + `, "examples": [{"args": {}}]`, "exec sleep 1000"}.open(t)
 	desc, err := tool.Description()
 	if err != nil {

@@ -90,6 +90,7 @@ func (a *Approver) ask(t *testing.T, q agent.Event) (decision, reason string) {
 }
 
 func TestNothingInAQuestionIsInvisible(t *testing.T) {
+	t.Parallel()
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		if got := visible("a" + string(r) + "b"); termtext.Hidden(r) && r != '\t' && strings.ContainsRune(got, r) {
 			t.Errorf("%U is shown as it is", r)
@@ -101,6 +102,7 @@ func TestNothingInAQuestionIsInvisible(t *testing.T) {
 }
 
 func TestAnswersAndWhatTheyCover(t *testing.T) {
+	t.Parallel()
 	same, other := question("write", `{"path":"a","n":1}`), question("write", `{"path":"b"}`)
 	reordered := question("write", `{"n":1, "path":"a"}`)
 	moved := question("write", same.Args)
@@ -133,6 +135,7 @@ func TestAnswersAndWhatTheyCover(t *testing.T) {
 		"end at the reason": {lines: []string{"no\n", "\x04"}, decision: "deny", reason: "a person denied it: the question was not answered"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			a, y := newApprover(t)
 			y.answerWith(c.lines...)
 			if decision, reason := a.ask(t, same); decision != c.decision || reason != c.reason {
@@ -161,6 +164,7 @@ func TestAnswersAndWhatTheyCover(t *testing.T) {
 }
 
 func TestWhatAQuestionShows(t *testing.T) {
+	t.Parallel()
 	a, y := newApprover(t)
 	a.Observe(agent.Event{Kind: agent.EventCallStarted, Tool: "write", Args: `{"path":"a","gone":1,"same":[1, 2]}`})
 	q := question("write", `{"path":"b\u001b[2J","same":[1,2],"text":"one\n\u001b]0;title\u0007two\n\u202ethree","new":true}`)
@@ -194,6 +198,7 @@ sandbox:  writes /work, no network
 }
 
 func TestLongArgumentsAreShownOnDemand(t *testing.T) {
+	t.Parallel()
 	a, y := newApprover(t)
 	q := question("write", `{"text":"`+strings.Repeat(`line\n`, 5000)+`hidden\n`+strings.Repeat(`line\n`, 5000)+`"}`)
 	y.answerWith("no reason\n")
@@ -211,6 +216,7 @@ func TestLongArgumentsAreShownOnDemand(t *testing.T) {
 // TestOnlyAPersonAnswers: what only a person may answer is answered by neither --yes nor
 // an answer that was remembered, and "always" asks each time.
 func TestOnlyAPersonAnswers(t *testing.T) {
+	t.Parallel()
 	a, y := newApprover(t)
 	q := question("write", `{}`)
 	y.answerWith("folder\n")
@@ -246,6 +252,7 @@ func TestOnlyAPersonAnswers(t *testing.T) {
 }
 
 func TestNobodyAtTheTerminal(t *testing.T) {
+	t.Parallel()
 	a, _ := newApprover(t)
 	var refused error
 	a.Refuse = func(err error) { refused = err }
@@ -270,6 +277,7 @@ func TestNobodyAtTheTerminal(t *testing.T) {
 }
 
 func TestAFileOfApprovalsThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		text string
 		mode os.FileMode
@@ -281,6 +289,7 @@ func TestAFileOfApprovalsThatCannotBeUsed(t *testing.T) {
 		"without a limit":     {`{"allow":[{"tool":"write"}]}`, 0o600, "allow.0: want a tool, and a folder or a session"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			a, y := newApprover(t)
 			var warned strings.Builder
 			a.Env.Err = &warned
@@ -313,6 +322,7 @@ func at(p *program.Env, terminal *os.File) *Person {
 }
 
 func TestAQuestionThatWaitsNamesWhoHasTheTerminal(t *testing.T) {
+	t.Parallel()
 	a, y := newApprover(t)
 	told := make(chan string, 1)
 	a.Env.Err = writer(func(b []byte) { told <- string(b) })
@@ -336,6 +346,7 @@ func TestAQuestionThatWaitsNamesWhoHasTheTerminal(t *testing.T) {
 // TestWhatIsTypedToSomethingElseIsNoAnswer: keys that were pressed before the prompt do not
 // count, nor does a command that somebody types to the shell.
 func TestWhatIsTypedToSomethingElseIsNoAnswer(t *testing.T) {
+	t.Parallel()
 	a, y := newApprover(t)
 	y.answerWith("sudo make\n", "yes\n")
 	if decision, reason := a.ask(t, question("write", `{}`)); decision != "allow" || reason != "a person allowed it" {

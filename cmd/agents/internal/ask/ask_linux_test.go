@@ -2,6 +2,7 @@ package ask
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,11 @@ import (
 	"github.com/agents-exe/agents/cmd/agents/internal/program"
 	"golang.org/x/sys/unix"
 )
+
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // they wait until nobody types any more; the flag -parallel comes later
+	os.Exit(m.Run())
+}
 
 // openTerminal opens a terminal and returns the person's side and the program's side.
 func openTerminal(t *testing.T) (person, program *os.File) {
@@ -54,6 +60,7 @@ func (q *quickTypist) Write(p []byte) (int, error) {
 // TestKeysAreHiddenBeforeTheyAreAskedFor: what a terminal shows of the typing is
 // what it has shown when the next thing is written to it.
 func TestKeysAreHiddenBeforeTheyAreAskedFor(t *testing.T) {
+	t.Parallel()
 	person, terminal := openTerminal(t)
 	q := &quickTypist{person: person}
 	a := &Asker{&program.Env{In: terminal, Err: q}, bufio.NewReader(terminal)}
@@ -77,6 +84,7 @@ func TestKeysAreHiddenBeforeTheyAreAskedFor(t *testing.T) {
 }
 
 func TestAnEmptyAnswerWithoutADefaultIsAskedAgain(t *testing.T) {
+	t.Parallel()
 	person, terminal := openTerminal(t)
 	if _, err := person.WriteString("\n\nhttp://x\n\n\nsk-typed\n"); err != nil {
 		t.Fatal(err)
