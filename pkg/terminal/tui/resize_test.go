@@ -28,11 +28,12 @@ func (s chat) once(t *testing.T, texts ...string) {
 }
 
 // When the window becomes narrower, the terminal wraps what is printed, and the live region is
-// there once: while an agent works, when it is done, and behind another screen. What a terminal does
-// to a frame that is drawn while it is resized is left to chance, so no other test runs beside this one.
+// there once: while an agent works, when it is done, and behind another screen.
 func TestANarrowerWindow(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"cli", "tui"} {
 		t.Run(command, func(t *testing.T) {
+			t.Parallel()
 			s := openChat(t, 120, 40, "agents "+command+` --agent-file agent.json; echo "code $?"`)
 			s.Await(`^── helper · /help`)
 			s.tell("report", `manual`)
@@ -66,6 +67,7 @@ func TestANarrowerWindow(t *testing.T) {
 			s.Await(`^── to helper`)
 			s.narrow(120, 60)
 			s.Await(fmt.Sprintf(`^── to helper .{%d}$`, 59-len("── to helper ")+4))
+			s.Await(`^up/down choose .*…$`) // drawn for the width, and not cut by the terminal, which says it later
 			s.Press("Escape")
 			s.Await(`^\? keys`)
 			s.once(t, append(printed, "── helper · done", "? keys")...)
