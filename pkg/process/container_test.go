@@ -82,6 +82,7 @@ func (p *containers) await(mark string) {
 }
 
 func TestContainersEndWithTheirCommand(t *testing.T) {
+	t.Parallel()
 	p := newContainers(t)
 	t.Run("cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -149,6 +149,7 @@ func (r *rig) wantAllDead(n int, others ...int) {
 const quietly = ` </dev/null >/dev/null 2>&1`
 
 func TestTheGuardianEndsWhatSIGKILLLeft(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, script string
 		n            int
@@ -184,6 +185,7 @@ func TestTheGuardianEndsWhatSIGKILLLeft(t *testing.T) {
 // A program that resumes the work of one that was killed has processes with the same
 // marks, and carries one itself while it starts them. The guardian leaves both alone.
 func TestTheGuardianSparesAProgramThatResumes(t *testing.T) {
+	t.Parallel()
 	left, again := newRig(t), newRig(t)
 	// A shell that waits for a program that carries the mark, which waits for another.
 	resumed := again.command(`: > "$RIG/$$"; sh -c "$SLEEPER" & wait`)
@@ -228,6 +230,7 @@ func TestTheGuardianEndsAChainOfForks(t *testing.T) {
 }
 
 func TestCommandsAreGuardedWhileTheyRun(t *testing.T) {
+	t.Parallel()
 	long, short := `exec "$SELF" tool wait-for-guardian`, `:`
 	tests := []struct {
 		name   string
@@ -269,6 +272,7 @@ func waitForGuardian() {
 }
 
 func TestAGuardianThatIsKilledHasASuccessor(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	cmd := r.startGuarded(guardedRun{Commands: []*Command{r.command(`eval "$SLEEPER"`)}})
 	first := awaitGuardian(t, cmd.Process.Pid)
@@ -285,6 +289,7 @@ func TestAGuardianThatIsKilledHasASuccessor(t *testing.T) {
 
 // A guardian that reads nothing is replaced, and what runs stays.
 func TestAGuardianThatHangsIsReplaced(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	cmd := r.startGuarded(guardedRun{Commands: []*Command{r.command(`eval "$SLEEPER"`)}, Flood: 700})
 	first := awaitGuardian(t, cmd.Process.Pid)

@@ -193,6 +193,7 @@ var seeds = flag.Int64("seeds", 15, "how many sequences of random edits are undo
 // Random edits in several turns, in several processes, are put back byte for byte, and the undo
 // is too.
 func TestUndoOfRandomEdits(t *testing.T) {
+	t.Parallel()
 	for seed := range *seeds {
 		w := newWorld(t)
 		r := rand.New(rand.NewSource(seed))
@@ -232,6 +233,7 @@ func TestUndoOfRandomEdits(t *testing.T) {
 
 // After random edits, a look at everything finds nothing that the system did not tell.
 func TestNothingChangesUnseen(t *testing.T) {
+	t.Parallel()
 	partly := 0
 	for seed := range *seeds {
 		w := newWorld(t)
@@ -283,6 +285,7 @@ func TestNothingChangesUnseen(t *testing.T) {
 // The store is as it was at any of its writes when the machine loses power: what was synced is
 // there, and any part of the rest.
 func TestUndoAfterPowerLoss(t *testing.T) {
+	t.Parallel()
 	type moment struct {
 		store, folder string
 		synced        int64 // bytes of the log

@@ -136,6 +136,7 @@ func TestStartFailures(t *testing.T) {
 // TestServersThatDoNotAnswer: how far a server comes in a time depends on the
 // machine, so one that is busy gives more.
 func TestServersThatDoNotAnswer(t *testing.T) {
+	t.Parallel()
 	for mode, want := range map[string]string{
 		"mute":    "MCP server fake: start it: no answer within %s; its stdout has lines that are not messages, such as\n  Welcome to the server!",
 		"no-list": "MCP server fake: list its tools: no answer within %s",

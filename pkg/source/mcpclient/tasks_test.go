@@ -18,6 +18,7 @@ import (
 
 // TestTasksOfTheLibrary: a tool of 2025-11-25 that can be called only as a task.
 func TestTasksOfTheLibrary(t *testing.T) {
+	t.Parallel()
 	s := server.NewMCPServer("tasks", "1", server.WithToolCapabilities(true), server.WithTaskCapabilities(true, true, true))
 	begun, ended := make(chan struct{}, 1), make(chan struct{})
 	add := func(name string, f libraryTool) {
@@ -114,6 +115,7 @@ func (s *tasker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestTasksOfTheExtension(t *testing.T) {
+	t.Parallel()
 	working := `{"taskId":"t/1","status":"working","pollIntervalMs":1}`
 	asks := `{"taskId":"t/1","status":"input_required","pollIntervalMs":1,"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object"}}}}}`
 	done := `{"taskId":"t/1","status":"completed","result":{"content":[{"type":"text","text":"done"}]}}`
