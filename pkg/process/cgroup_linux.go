@@ -293,6 +293,7 @@ func removeGroup(dir string) {
 // deadCgroups returns the groups that processes have left which are dead now.
 func deadCgroups(base string) (dirs []string) {
 	here := cgroupName(os.Getpid())
+	dead := map[string]bool{} // by owner: each keeps several groups
 	for _, dir := range groupsIn(base) {
 		name := filepath.Base(dir)
 		f := strings.Split(name, "-")
@@ -300,8 +301,15 @@ func deadCgroups(base string) (dirs []string) {
 			continue
 		}
 		pid, err := strconv.Atoi(f[3])
-		st, statErr := readStat(pid)
-		if err == nil && (statErr != nil || st.dead || !strings.HasPrefix(name, cgroupName(pid))) {
+		if err != nil {
+			continue
+		}
+		owner := strings.TrimSuffix(name, f[5])
+		if _, known := dead[owner]; !known {
+			st, err := readStat(pid)
+			dead[owner] = err != nil || st.dead || cgroupName(pid) != owner
+		}
+		if dead[owner] {
 			dirs = append(dirs, dir)
 		}
 	}
