@@ -42,6 +42,7 @@ type terminal struct {
 	// that the size has rested: the next write that erases the live region is the first for the new
 	// size, and it ends both.
 	held, settled atomic.Bool
+	rested        *time.Timer // sends a settledMsg
 	// view returns the last view of the live region, and width is that for which the renderer
 	// draws it: what is wider is not drawn.
 	view  func() frame
@@ -115,6 +116,9 @@ func (t *terminal) fitted(p []byte, prints bool) []byte {
 		t.held.Store(false)
 	}
 	modes := bytes.Count(p, []byte("\x1b[?")) - bytes.Count(p, []byte("\x1b[?25")) - bytes.Count(p, []byte(syncStart)) - bytes.Count(p, []byte(syncEnd))
+	if !prints && modes == 0 && shown.width != width {
+		t.hold() // the message with the new size is on its way
+	}
 	if t.held.Load() && !prints && modes == 0 {
 		t.row = shown.row
 		return nil
@@ -133,10 +137,20 @@ func (t *terminal) fitted(p []byte, prints bool) []byte {
 	return p
 }
 
+// hold holds the live region back until the size of the window has rested.
+func (t *terminal) hold() {
+	t.settled.Store(false)
+	t.held.Store(true)
+	if t.rested != nil {
+		t.rested.Reset(settleTime)
+	}
+}
+
 // resized is a filter of messages: it holds the size of the window back until it has rested, and
 // then sends it to a program.
 func (t *terminal) resized(p func() *tea.Program) func(tea.Model, tea.Msg) tea.Msg {
-	var timer *time.Timer
+	t.rested = time.AfterFunc(settleTime, func() { p().Send(settledMsg{}) })
+	t.rested.Stop()
 	return func(_ tea.Model, msg tea.Msg) tea.Msg {
 		switch size := msg.(type) {
 		case settledMsg:
@@ -165,11 +179,7 @@ func (t *terminal) resized(p func() *tea.Program) func(tea.Model, tea.Msg) tea.M
 				t.width.Store(int64(size.Width))
 				return size
 			}
-			t.settled.Store(false)
-			if t.held.Store(true); timer != nil {
-				timer.Stop()
-			}
-			timer = time.AfterFunc(settleTime, func() { p().Send(settledMsg{}) })
+			t.hold()
 			return nil
 		}
 		return msg

@@ -25,7 +25,8 @@ func TestTheCursorFindsTheLiveRegion(t *testing.T) {
 	for from := 20; from <= 120; from += 7 {
 		for to := 10; to < from; to += 3 {
 			for stale := range 3 { // writes for the new size that draw the old view
-				for _, early := range []bool{false, true} { // one is on its way when the size has rested
+				for moment := range 4 {
+					early, unsaid := moment&1 > 0, moment&2 > 0 // a frame is on its way when the size has rested, or before it is known
 					size := from
 					shown := lines(from)
 					out := &terminal{File: file, view: func() frame { return shown }, size: func() (int, int, error) { return size, 30, nil }}
@@ -38,6 +39,9 @@ func TestTheCursorFindsTheLiveRegion(t *testing.T) {
 					filter(nil, tea.WindowSizeMsg{Width: from, Height: 30})
 					up("frame")
 					size = to
+					if unsaid && out.fitted([]byte("frame"), false) != nil {
+						t.Fatal("a frame is drawn that is wider than the window")
+					}
 					if filter(nil, tea.WindowSizeMsg{Width: to, Height: 30}) != nil {
 						t.Fatal("a size is not held back until it has rested")
 					}
