@@ -277,6 +277,7 @@ func TestChatIsSuspended(t *testing.T) {
 	s.Await(`(?s)Stopped.*^shell>`)
 	s.Type("fg")
 	s.Press("Enter")
+	s.Await(`(?s)^shell> fg\n.*^── helper`) // until then the shell has the terminal, and Enter would be a newline
 	s.tell("hello", `You said: hello`)
 	s.Type("wait")
 	s.Press("Enter")

@@ -21,7 +21,6 @@ var update = flag.Bool("update", false, "write the golden screens")
 var bin string
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "4") // they mostly wait for what a screen shows; the flag -parallel comes later
 	flag.Parse()
 	code := m.Run()
 	if bin != "" {
