@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/source/functool"
@@ -104,3 +106,51 @@ func (l looks) Spec() agent.ToolSpec {
 type closer struct{ closed bool }
 
 func (c *closer) Close() error { c.closed = true; return nil }
+
+// TestCallsOfATurnRunAtTheSameTime: each of many calls ends when all have begun.
+func TestCallsOfATurnRunAtTheSameTime(t *testing.T) {
+	for _, n := range []int{2, agent.DefaultMaxParallelTools, 64} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			var began sync.WaitGroup
+			began.Add(n)
+			all := functool.New("all", "waits for the others", func(ctx context.Context, _ struct{}) (string, error) {
+				began.Done()
+				met := make(chan struct{})
+				go func() { began.Wait(); close(met) }()
+				select {
+				case <-met:
+					return "met", nil
+				case <-ctx.Done():
+					return "", ctx.Err()
+				}
+			})
+			serve := overMCP(func(context.Context, json.RawMessage) (agent.ToolList, io.Closer, error) {
+				return agent.ToolList{all}, nil, nil
+			})
+			in, write := io.Pipe()
+			read, out := io.Pipe()
+			done := make(chan error, 1)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			go func() { done <- serve(ctx, nil, in, out); out.Close() }()
+			go func() {
+				fmt.Fprintln(write, `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+				for i := range n {
+					fmt.Fprintf(write, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"all","arguments":{}}}`+"\n", i)
+				}
+			}()
+			lines, met := bufio.NewScanner(read), 0
+			for met < n && lines.Scan() {
+				if strings.Contains(lines.Text(), `"text":"met"`) {
+					met++
+				}
+			}
+			if met != n {
+				t.Errorf("%d of %d calls ran", met, n)
+			}
+			write.Close()
+			go io.Copy(io.Discard, read)
+			<-done
+		})
+	}
+}

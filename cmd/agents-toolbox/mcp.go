@@ -16,6 +16,10 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
+// maxCalls is how many calls run at the same time, the most that the library permits. Its default, 5, is
+// less than a turn may have: the time limit of a call would begin while the call still waits.
+const maxCalls = 100
+
 // overMCP turns a source of tools into a toolbox. open reads the settings; the io.Closer that
 // it returns is closed when the client disconnects. Tools are named without the name of
 // their toolbox, which the client adds. Calls may be concurrent; the context of a call ends
@@ -34,6 +38,7 @@ func overMCP(open func(ctx context.Context, settings json.RawMessage) (agent.Too
 			s.AddTools(server.ServerTool{Tool: definition(t.Spec()), Handler: handler(t)})
 		}
 		stdio := server.NewStdioServer(s)
+		server.WithWorkerPoolSize(maxCalls)(stdio)
 		stdio.SetErrorLogger(log.New(os.Stderr, "", 0))
 		if err := stdio.Listen(ctx, in, out); err != nil && err != io.EOF {
 			return err
