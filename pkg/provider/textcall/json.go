@@ -201,7 +201,9 @@ func decodeAgain(args json.RawMessage, tool string, tools []agent.ToolSpec) stri
 		}
 		return string(args)
 	}
-	if inner, _, err := loosejson.Read(text); err == nil && inner[0] == '{' {
+	inner, n, err := loosejson.Read(text)
+	isObject := err == nil && inner[0] == '{'
+	if isObject && strings.Trim(text[n:], " \t\r\n}") == "" { // a brace too many is a common mistake
 		return string(inner)
 	}
 	var schema struct {
@@ -213,6 +215,9 @@ func decodeAgain(args json.RawMessage, tool string, tools []agent.ToolSpec) stri
 			wrapped, _ := json.Marshal(map[string]json.RawMessage{name: args})
 			return string(wrapped)
 		}
+	}
+	if isObject {
+		return string(inner)
 	}
 	return string(args)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/loosejson"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -86,6 +87,19 @@ func TestRead(t *testing.T) {
 				t.Errorf("divided into %q, %q, %q", a.Text, a.Said, a.Ignored)
 			}
 		})
+	}
+}
+
+// A text that is the only argument stays whole, also if it begins with JSON.
+func TestTheOnlyArgumentStaysWhole(t *testing.T) {
+	for _, json := range []string{`{"a": 1}`, `{a: b}`, `{'a': ['b', {"c": null}]}`, `{}`} {
+		for _, after := range []string{" is JSON; what does it mean?", "\n{\"b\": 2}", ", {}", "\n\nExplain it."} {
+			a := JSON{}.Read("```json\n"+loosejson.Write(map[string]string{"tool": "expert_poet", "args": json + after})+"\n```", tools)
+			want := []agent.ToolCall{{Name: "expert_poet", Args: loosejson.Write(map[string]string{"prompt": json + after})}}
+			if diff := cmp.Diff(want, a.Calls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+		}
 	}
 }
 

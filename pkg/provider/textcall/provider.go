@@ -74,8 +74,12 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 	}
 	shown := &display{dialect: p.Dialect, delta: delta}
 	resp, err := p.Provider.Generate(ctx, &plain, shown.piece)
-	if err != nil || len(resp.Message.Calls) > 0 || req.Summary || len(req.Tools) == 0 {
+	if err != nil {
 		return resp, err
+	}
+	if len(resp.Message.Calls) > 0 || req.Summary || len(req.Tools) == 0 {
+		shown.rest()
+		return resp, nil
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, &agent.ModelError{Message: err.Error(), Err: err, Usage: resp.Usage}

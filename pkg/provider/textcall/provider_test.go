@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +162,38 @@ type fixed struct{ resp *agent.Response }
 
 func (f fixed) Generate(context.Context, *agent.Request, func(agent.Delta)) (*agent.Response, error) {
 	return f.resp, nil
+}
+
+// Text that begins like a call is shown in the end if no calls are read from it.
+func TestAnswersThatAreNotReadAreShown(t *testing.T) {
+	tools := []agent.ToolSpec{echo("echo").Spec()}
+	for name, c := range map[string]struct {
+		req   agent.Request
+		calls []agent.ToolCall
+	}{"no tools": {}, "a summary": {req: agent.Request{Tools: tools, Summary: true}}, "calls of the protocol": {agent.Request{Tools: tools}, []agent.ToolCall{{Name: "echo"}}}} {
+		for _, text := range []string{"So:\n```json\n{\"a\": 1}\n```\nis it.", call, "{", "So:\n``", "It is sunny.\n\n"} {
+			for _, piece := range []int{1, 7, 1000} {
+				shown := ""
+				p := &Provider{Dialect: JSON{}, Provider: pieces{piece, agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text(text)}, Calls: c.calls}}}
+				if _, err := p.Generate(t.Context(), &c.req, func(d agent.Delta) { shown += d.Text }); err != nil || shown != text {
+					t.Errorf("%s, in pieces of %d: shown is %q, %v, want %q", name, piece, shown, err, text)
+				}
+			}
+		}
+	}
+}
+
+// pieces is a model that answers with a message, in pieces of so many bytes.
+type pieces struct {
+	size    int
+	message agent.Message
+}
+
+func (p pieces) Generate(_ context.Context, _ *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	for piece := range slices.Chunk([]byte(p.message.Text()), p.size) {
+		delta(agent.Delta{Kind: agent.DeltaText, Text: string(piece)})
+	}
+	return &agent.Response{Message: p.message}, nil
 }
 
 func TestARetryShowsTheAnswerAgain(t *testing.T) {
