@@ -16,6 +16,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/agents-exe/agents/pkg/agent"
 	"github.com/agents-exe/agents/pkg/provider/modelhttp"
@@ -113,11 +114,18 @@ func (d *display) show(text string) {
 	}
 }
 
-// end shows what of text was not shown yet, if it came in pieces.
+// end shows what of text was not shown yet, if it came in pieces. Beside calls, text has no tokens and
+// no white space around it.
 func (d *display) end(text string) {
-	if d.all.Len() > 0 {
-		if more, ok := strings.CutPrefix(text, d.rest.String()[:d.shown]); ok {
-			d.show(more)
-		}
+	if d.all.Len() == 0 {
+		return
+	}
+	shown := d.rest.String()[:d.shown]
+	more, ok := strings.CutPrefix(text, shown)
+	if !ok {
+		more, ok = strings.CutPrefix(text, strings.TrimLeftFunc(withoutTokens().Replace(shown), unicode.IsSpace))
+	}
+	if ok {
+		d.show(more)
 	}
 }

@@ -166,7 +166,7 @@ func (o offered) fromJSON(raw json.RawMessage, nested int) []agent.ToolCall {
 	}
 	if len(object) == 1 { // Apertus: {"tool": {arguments}}; OpenAI's own form: {"function": {…}}
 		for name, value := range object {
-			if o[name] != nil {
+			if _, ok := o[name]; ok {
 				return o.call(name, value)
 			}
 			if name == "function" {

@@ -143,6 +143,55 @@ func TestDeltas(t *testing.T) {
 	}
 }
 
+// TestDeltasAroundCalls: what follows the calls is shown in the end, whatever precedes them: white space
+// and tokens, which the answer does not keep, are shown already.
+func TestDeltasAroundCalls(t *testing.T) {
+	tokens := strings.NewReplacer("<|channel|>analysis<|message|>", "", "<|end|>", "", "<|start|>assistant", "")
+	for _, s := range samples(t) {
+		for _, before := range []string{"\n", "\n\n", "  ", "\n\nI will look at it.\n", " I will.\n", "<|channel|>analysis<|message|>hm, let us see<|end|>"} {
+			text := before + s.text + "\nDone."
+			for _, piece := range []int{1, 3, 17, 64, 1000} {
+				resp, shown := ask(t, &model{message: answer(text), piece: piece})
+				if shown = tokens.Replace(shown); len(resp.Message.Calls) > 0 && strings.TrimSpace(shown) != resp.Message.Text() {
+					t.Errorf("%q and %s in pieces of %d: shown is %q, want %q", before, s.name, piece, shown, resp.Message.Text())
+				}
+			}
+		}
+	}
+}
+
+// TestCutArguments: a call with tokens in place of quotes counts only if its arguments are whole.
+func TestCutArguments(t *testing.T) {
+	for _, form := range [][3]string{{"<|tool_call>", `<|"|>`, "<tool_call|>"}, {"<start_function_call>", "<escape>", "<end_function_call>"}} {
+		for _, args := range []string{"{path:QaQ,content:Qsome textQ}", "{content:QQ,append:true,path:QaQ}", "{content:Q{\"a\": [1]}Q}", "{path:Q}Q}"} {
+			begin, args := form[0]+"call:write_file", strings.ReplaceAll(args, "Q", form[1])
+			for i := range len(args) + 1 {
+				resp, _ := ask(t, &model{message: answer(begin + args[:i])})
+				if got := len(resp.Message.Calls) > 0; got != (i == len(args)) {
+					t.Errorf("%q has the calls %v", begin+args[:i], resp.Message.Calls)
+				}
+			}
+			if resp, _ := ask(t, &model{message: answer(begin + args + form[2])}); len(resp.Message.Calls) != 1 {
+				t.Errorf("%q has the calls %v, want one", begin+args+form[2], resp.Message.Calls)
+			}
+		}
+	}
+}
+
+// TestToolsWithoutArguments: a tool counts whatever its schema says of arguments.
+func TestToolsWithoutArguments(t *testing.T) {
+	for _, schema := range []string{`{"type":"object","properties":{}}`, `{"type":"object"}`, `{}`, ``} {
+		for _, text := range []string{`<|tools_prefix|>[{"now": {}}]<|tools_suffix|>`, `<tool_call>{"now":{}}</tool_call>`, `{"now": {}}`,
+			`<tool_call>{"name":"now"}</tool_call>`, `[now()]`, "<function=now></function>", "[TOOL_CALLS]now{}"} {
+			req := &agent.Request{Tools: []agent.ToolSpec{{Name: "now", Schema: json.RawMessage(schema)}}}
+			resp, err := (&unparsed.Provider{Provider: &model{message: answer(text)}}).Generate(t.Context(), req, nil)
+			if err != nil || listed(resp.Message.Calls) != "=> now {}\n" {
+				t.Errorf("with the schema %q, %q has the calls %v, %v", schema, text, resp.Message.Calls, err)
+			}
+		}
+	}
+}
+
 // TestCut: an answer that ends anywhere, as at the limit of its length, is read without harm.
 func TestCut(t *testing.T) {
 	for _, s := range samples(t) {

@@ -43,23 +43,34 @@ func (r *reader) value(f *format) json.RawMessage {
 		size := len(text)
 		r.far = max(r.far, r.i+size)
 		pieces := strings.Split(text, f.quote)
+		if len(pieces)%2 == 0 { // the last string is cut off
+			return nil
+		}
 		for i := 1; i < len(pieces); i += 2 {
 			pieces[i] = loosejson.Write(pieces[i])
 		}
-		value, n, err := loosejson.Read(strings.Join(pieces, ""))
-		if err != nil || n == 0 {
-			return nil
+		value, _ := whole(strings.Join(pieces, ""))
+		if value != nil {
+			r.to(r.i + size)
 		}
-		r.to(r.i + size)
 		return value
 	}
-	value, n, err := loosejson.Read(text)
+	value, n := whole(text)
 	r.far = max(r.far, r.i+n)
-	if err != nil || n == 0 || text[n-1] != '}' && text[n-1] != ']' { // it is cut off
-		return nil
+	if value != nil {
+		r.to(r.i + n)
 	}
-	r.to(r.i + n)
 	return value
+}
+
+// whole reads the object or list that a text begins with, and returns nil if it is cut off. n is how
+// much of the text was looked at.
+func whole(text string) (value json.RawMessage, n int) {
+	value, n, err := loosejson.Read(text)
+	if err != nil || n == 0 || text[n-1] != '}' && text[n-1] != ']' {
+		return nil, n
+	}
+	return value, n
 }
 
 // arguments reads arguments in Python syntax, up to the closing parenthesis.
