@@ -44,6 +44,9 @@ const (
 	DefaultEnd   = "agent2_script_end"
 )
 
+// wait begins the line that waits for a background command.
+const wait = "agent2_wait"
+
 // Tool is the name of the tool that runs scripts.
 const Tool = "bash"
 
@@ -120,7 +123,7 @@ func (d Dialect) find(text string) (a textcall.Answer, script string, found bool
 	switch {
 	case !d.balanced(a.Ignored):
 		a.Wrong = fmt.Sprintf("there are more lines %s than lines %s; a script that contains such lines must contain as many of both", d.end(), d.start())
-	case strings.HasPrefix(strings.TrimSpace(lines[len(lines)-1])+" ", "agent2_wait ") && !patterns().wait.MatchString(script):
+	case strings.HasPrefix(strings.TrimSpace(lines[len(lines)-1])+" ", wait+" ") && !patterns().wait.MatchString(script):
 		a.Wrong = "agent2_wait takes a number of seconds, as in agent2_wait 30"
 	default:
 		return a, script, found
@@ -242,7 +245,8 @@ func calls(script string, tools []agent.ToolSpec) []agent.ToolCall {
 	seconds := 0.0
 	if m := patterns().wait.FindStringSubmatchIndex(script); m != nil {
 		seconds, _ = strconv.ParseFloat(script[m[2]:m[3]], 64) // at worst too large
-		script = script[:m[0]]
+		// A fence may end before the line that waits.
+		script = unfenced(script[:m[0]])
 		seconds = min(seconds, maxWait)
 	}
 	args := map[string]any{"command": script}
@@ -335,8 +339,11 @@ func output(r agent.ToolResult) []agent.Part {
 // Opens implements textcall.Dialect.
 func (d Dialect) Opens(line string, complete bool) bool {
 	line = strings.Trim(line, "`*<> \t\r")
+	if strings.HasPrefix(line, wait) {
+		return true
+	}
 	if complete {
 		return line == d.start() || line == "bash" || line == "sh" || line == "shell"
 	}
-	return strings.HasPrefix(d.start(), line) || strings.HasPrefix("bash", line) || strings.HasPrefix("shell", line)
+	return strings.HasPrefix(d.start(), line) || strings.HasPrefix(wait, line) || strings.HasPrefix("bash", line) || strings.HasPrefix("shell", line)
 }

@@ -1,11 +1,14 @@
 package script
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/provider/textcall"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -115,6 +118,55 @@ func TestResults(t *testing.T) {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
+}
+
+// A fence around the commands is ignored wherever the line that waits is.
+func TestAFenceAndAWait(t *testing.T) {
+	for _, fence := range []string{"```", "```bash", "```sh"} {
+		for _, body := range []string{fence + "\nls\n```\nagent2_wait 3\n", fence + "\nls\nagent2_wait 3\n```\n", "\n" + fence + "\nls\n```\n\nagent2_wait 3\n\n"} {
+			for _, text := range []string{"S\n" + body + "E\n", "S\n" + strings.Replace(body, "agent2_wait 3\n", "", 1) + "E\nagent2_wait 3\n"} {
+				a := Dialect{Start: "S", End: "E"}.Read(text, tools)
+				var args struct {
+					Command string
+					Wait    float64 `json:"wait_seconds"`
+				}
+				if len(a.Calls) == 1 {
+					json.Unmarshal([]byte(a.Calls[0].Args), &args)
+				}
+				if strings.TrimSpace(args.Command) != "ls" || args.Wait != 3 {
+					t.Errorf("Read(%q) = %+v", text, a)
+				}
+			}
+		}
+	}
+}
+
+// What is shown while an answer arrives is what it says beside the script.
+func TestScriptsAreNotShown(t *testing.T) {
+	for _, text := range []string{"I look.\nagent2_script_start\nls\nagent2_script_end\n", "I look.\n```bash\nls\n```\n", "I wait.\nagent2_wait 30", "I wait.\n  agent2_wait 2.5s\n", "agent2_wait 1\n",
+		"agent2_wait 1 is a line\nof the answer", "It is\nagent2", "Here is\n```text\nls\n```\n"} {
+		for _, size := range []int{1, 5, 1000} {
+			shown := ""
+			p := &textcall.Provider{Provider: pieces{text, size}, Dialect: Dialect{}}
+			resp, err := p.Generate(t.Context(), &agent.Request{Tools: tools}, func(d agent.Delta) { shown += d.Text })
+			if err != nil || strings.TrimSpace(shown) != strings.TrimSpace(resp.Message.Text()) {
+				t.Errorf("in pieces of %d: shown is %q, %v, want %q", size, shown, err, resp.Message.Text())
+			}
+		}
+	}
+}
+
+// pieces is a model that answers with a text, in pieces of so many bytes.
+type pieces struct {
+	text string
+	size int
+}
+
+func (p pieces) Generate(_ context.Context, _ *agent.Request, delta func(agent.Delta)) (*agent.Response, error) {
+	for piece := range slices.Chunk([]byte(p.text), p.size) {
+		delta(agent.Delta{Kind: agent.DeltaText, Text: string(piece)})
+	}
+	return &agent.Response{Message: agent.Message{Role: agent.RoleAssistant, Parts: []agent.Part{agent.Text(p.text)}}}, nil
 }
 
 func TestWriteIsReadBack(t *testing.T) {
