@@ -10,6 +10,7 @@ sys.path[:0] = folder
 
 
 MOST = 1000000  # characters of a value or a traceback
+LINE = 1000  # characters of the line that names an error; the traceback has it all
 
 
 def drive():
@@ -90,9 +91,9 @@ def fail(reply, error):
     try:
         lines = traceback.format_exception(type(error), error, trace)
         reply["traceback"] = "".join(lines)[-MOST:]
-        reply["error"] = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
+        reply["error"] = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1][:LINE]
     except Exception:
-        reply["error"] = type(error).__name__
+        reply["error"] = type(error).__name__[:LINE]
 
 
 def put(descriptor, data):

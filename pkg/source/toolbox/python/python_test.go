@@ -225,6 +225,25 @@ func TestLongOutputIsCutAndKept(t *testing.T) {
 	}
 }
 
+// TestLongErrorsAreCut: the message of an exception has a limit, as output has, and costs no session.
+func TestLongErrorsAreCut(t *testing.T) {
+	list := []string{"x = 1"}
+	for _, n := range []string{"60_000", "40_000_000"} {
+		for _, cell := range []string{"raise ValueError('first\\n' + 'y' * N)", "float('y' * N)", "raise ValueError('\\U0001F600' * N)", "{}['y' * N]", "raise type('C' * N, (Exception,), {})()"} {
+			list = append(list, strings.ReplaceAll(cell, "N", n))
+		}
+	}
+	got := results(t, options(t), append(list, "x")...)
+	for i, text := range got[1 : len(got)-1] {
+		if len(text) > 51_000 || !strings.HasPrefix(text, "error: ") || strings.Contains(text, "new session") {
+			t.Errorf("%s gives %d bytes: %.200s", list[i+1], len(text), text)
+		}
+	}
+	if last := got[len(got)-1]; last != "1" {
+		t.Errorf("the last cell gives %s", last)
+	}
+}
+
 func TestSecretsAreNotInTheOutput(t *testing.T) {
 	o := options(t)
 	o.Redact = redact.New([]string{"hunter2-hunter2"})
