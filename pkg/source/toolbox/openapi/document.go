@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
@@ -80,7 +81,12 @@ func (d *document) target(ref string) map[string]any {
 	}
 	var v any = d.root
 	for _, token := range jsondoc.SplitPointer(pointer) {
-		v = object(v)[token]
+		items := list(v)
+		if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(items) {
+			v = items[i]
+		} else {
+			v = object(v)[token]
+		}
 	}
 	return object(v)
 }
