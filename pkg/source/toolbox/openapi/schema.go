@@ -3,6 +3,7 @@ package openapi
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -60,7 +61,7 @@ func (e *expander) schema(v any, depth int, within []string) map[string]any {
 		return out
 	}
 	for _, key := range []string{"default", "const", "format", "enum", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength"} {
-		if m[key] != nil {
+		if valid(key, m[key]) {
 			out[key] = m[key]
 		}
 	}
@@ -84,17 +85,38 @@ func (e *expander) schema(v any, depth int, within []string) map[string]any {
 	return out
 }
 
+// valid reports whether a word of a schema can have the value.
+func valid(word string, value any) bool {
+	number, isNumber := value.(json.Number)
+	switch word {
+	case "default", "const":
+		return value != nil
+	case "format":
+		_, isString := value.(string)
+		return isString
+	case "enum":
+		return len(list(value)) > 0
+	case "minimum", "maximum":
+		return isNumber
+	}
+	_, err := strconv.ParseUint(number.String(), 10, 64)
+	return err == nil
+}
+
 // properties are the properties of m that a request may have.
 func (e *expander) properties(m map[string]any, depth int, within []string) map[string]any {
 	own, required := map[string]any{}, []any{}
 	all := object(m["properties"])
 	for _, name := range sorted(all) {
+		if e.nodes <= 0 {
+			break // the schema is over its limit already
+		}
 		if p, _ := e.d.resolve(all[name]); p["readOnly"] != true {
 			own[name] = e.schema(all[name], depth, within)
 		}
 	}
-	for _, name := range list(m["required"]) {
-		if own[words(name)] != nil || all[words(name)] == nil && words(name) != "" {
+	for _, v := range list(m["required"]) {
+		if name, _ := v.(string); own[name] != nil || all[name] == nil && name != "" {
 			required = append(required, name)
 		}
 	}

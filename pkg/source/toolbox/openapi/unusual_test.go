@@ -1,11 +1,14 @@
 package openapi
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/source/toolbox/companion"
 )
 
@@ -39,6 +42,47 @@ func TestReferencesIntoLists(t *testing.T) {
 		if want := "GET /b: " + ref + " is not in the document"; !slices.Contains(b.Skipped, want) {
 			t.Errorf("skipped: %q, want %q", b.Skipped, want)
 		}
+	}
+}
+
+// TestWordsOfOtherTypes: a word of a schema whose value has the wrong type counts as absent. Servers of
+// models refuse every request that has such a schema.
+func TestWordsOfOtherTypes(t *testing.T) {
+	values := []string{`"x"`, `"1"`, `""`, `true`, `1`, `-1`, `1.5`, `1e400`, `{}`, `{"a":1}`, `[]`, `[1]`, `[{}]`, `[null]`, `["a","a"]`}
+	for _, word := range []string{"default", "const", "format", "enum", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "description", "required", "properties", "items",
+		"additionalProperties", "type", "anyOf", "oneOf", "allOf", "nullable", "readOnly", "$ref"} {
+		for _, value := range values {
+			one := fmt.Sprintf(`{%q:%s}`, word, value)
+			b := open(t, describe(map[string]string{"/a": fmt.Sprintf(`{"post":{"operationId":"a","parameters":[{"name":"x","in":"query","schema":%[1]s}],
+				"requestBody":{"content":{"application/json":{"schema":{"properties":{"inner":%[1]s}}}}}}}`, one)}, ""), companion.OpenAPI{BaseURL: "https://x.example"}, nil)
+			spec := b.tool(t, "a").Spec()
+			if _, err := schema.Compile(spec.Name, spec.Schema); err != nil {
+				t.Errorf("%s: %v", one, err)
+			}
+		}
+	}
+	const good = `{"default":1,"enum":[1,2],"format":"int32","maxItems":5,"maxLength":9,"maximum":2.5,"minItems":0,"minLength":1,"minimum":-1,"type":"integer"}`
+	b := open(t, describe(map[string]string{"/a": `{"get":{"operationId":"a","parameters":[{"name":"x","in":"query","schema":` + good + `}]}}`}, ""), companion.OpenAPI{BaseURL: "https://x.example"}, nil)
+	if got := string(b.tool(t, "a").Spec().Schema); !strings.Contains(got, good) {
+		t.Errorf("%s, want %s in it", got, good)
+	}
+}
+
+// TestWideSchemas: many properties in a schema that many operations have cost little, although none of
+// them fits into the tools.
+func TestWideSchemas(t *testing.T) {
+	wide, operations := map[string]any{}, map[string]string{}
+	for i := range 20_000 {
+		wide[fmt.Sprint("property", i)] = map[string]any{"$ref": "#/components/schemas/Small"}
+	}
+	for i := range 100 {
+		operations[fmt.Sprint("/", i)] = `{"post":{"requestBody":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/Wide"}}}}}}`
+	}
+	schemas, _ := json.Marshal(map[string]any{"Wide": map[string]any{"type": "object", "properties": wide}, "Small": map[string]any{"type": "string"}})
+	begin := time.Now()
+	b := open(t, describe(operations, `,"components":{"schemas":`+string(schemas)+`}`), companion.OpenAPI{BaseURL: "https://x.example"}, nil)
+	if took := time.Since(begin); took > 30*time.Second || len(b.Tools) != len(operations) {
+		t.Errorf("%d tools took %s", len(b.Tools), took)
 	}
 }
 
