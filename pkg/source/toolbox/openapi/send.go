@@ -68,12 +68,18 @@ func (b *Box) newClient(proxy func(*http.Request) (*url.URL, error)) *http.Clien
 
 // send sends r for op to base. Headers and secrets of the entry go to its own server only.
 func (b *Box) send(ctx context.Context, op *operation, base *url.URL, r *request) (*http.Response, error) {
-	u, err := url.Parse(strings.TrimSuffix(base.Scheme+"://"+base.Host+base.EscapedPath(), "/") + r.path)
+	address := base.Scheme + "://" + base.Host + base.EscapedPath()
+	if r.path != "" {
+		address = strings.TrimSuffix(address, "/") + r.path
+	}
+	u, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("the path %q is not valid", r.path)
 	}
-	if base.RawQuery != "" {
-		r.query = append(r.query, base.RawQuery)
+	for _, own := range []string{u.RawQuery, base.RawQuery} {
+		if own != "" {
+			r.query = append(r.query, own)
+		}
 	}
 	if b.home != nil && strings.EqualFold(b.home.Scheme+"://"+b.home.Host, u.Scheme+"://"+u.Host) {
 		for name, value := range b.settings.Headers {

@@ -3,6 +3,9 @@ package openapi
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +45,44 @@ func TestReferencesIntoLists(t *testing.T) {
 		if want := "GET /b: " + ref + " is not in the document"; !slices.Contains(b.Skipped, want) {
 			t.Errorf("skipped: %q, want %q", b.Skipped, want)
 		}
+	}
+}
+
+// TestQueriesOfPaths: a path with a query keeps it, beside that of the address and the parameters.
+func TestQueriesOfPaths(t *testing.T) {
+	for _, path := range []string{"/a", "/a?lifecycle", "/a?kind=x&all=true", "/{id}?kind=x"} {
+		for _, base := range []string{"", "/v1", "/v1?key=1"} {
+			for _, args := range []string{`{"p_id":"a"}`, `{"p_id":"a","p_q":"1"}`} {
+				b := open(t, describe(map[string]string{path: `{"delete":{"operationId":"op","parameters":[{"name":"id","in":"path"},{"name":"q","in":"query"}]}}`}, ""), companion.OpenAPI{BaseURL: base}, echo)
+				got, err := b.call(t, "op", args)
+				_, query, _ := strings.Cut(strings.TrimPrefix(got, "HTTP 200\nDELETE "), "?")
+				for _, part := range []string{path, base} {
+					_, want, _ := strings.Cut(part, "?")
+					if !strings.Contains(query, want) {
+						t.Errorf("%s of %q with %s: %q, %v, want %q in the query", path, base, args, got, err, want)
+					}
+				}
+				if strings.Contains(args, "p_q") != strings.Contains(query, "q=1") {
+					t.Errorf("%s of %q with %s: %q, %v", path, base, args, got, err)
+				}
+			}
+		}
+	}
+}
+
+// TestAddressesOfDocuments: the document is read from the address that the entry has.
+func TestAddressesOfDocuments(t *testing.T) {
+	for _, path := range []string{"/", "/schema", "/schema/", "/schema/?format=json", "/a%2Fb/"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.RequestURI() != path {
+				http.NotFound(w, r)
+			}
+			io.WriteString(w, tiny)
+		}))
+		if _, err := Open(t.Context(), companion.OpenAPI{Document: server.URL + path}, nil, noProxy); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		server.Close()
 	}
 }
 
