@@ -200,6 +200,10 @@ func (b *Box) operation(t *tool) {
 		if p.arg = toolname.Join("p", p.name); used[p.arg] {
 			p.arg = toolname.Join(p.arg, p.in)
 		}
+		arg := p.arg
+		for n := 2; used[p.arg]; n++ {
+			p.arg = toolname.Join(arg, fmt.Sprint(n))
+		}
 		used[p.arg] = true
 	}
 	t.spec.Schema = b.doc.bounded(func(e *expander, depth int) any {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +85,32 @@ func TestAddressesOfDocuments(t *testing.T) {
 		}
 		server.Close()
 	}
+}
+
+// TestArgumentsOfSimilarParameters: each parameter has an argument of its own.
+func TestArgumentsOfSimilarParameters(t *testing.T) {
+	for _, names := range [][]string{{"t<", "t>", "t=", "t!", "t_"}, {"名前", "住所", "電話"}, {"a.b", "a b", "a_b", "a_b_query", "a_b_2", "a-b"}} {
+		var parameters []string
+		for _, name := range names {
+			parameters = append(parameters, fmt.Sprintf(`{"name":%q,"in":"query"}`, name))
+		}
+		b := open(t, describe(map[string]string{"/a": `{"get":{"operationId":"a","parameters":[` + strings.Join(parameters, ",") + `]}}`}, ""), companion.OpenAPI{}, echo)
+		args, want := map[string]string{}, url.Values{}
+		for i, p := range b.Tools[0].(*tool).op.parameters {
+			args[p.arg] = fmt.Sprint(i)
+			want.Set(p.name, fmt.Sprint(i))
+		}
+		data, _ := json.Marshal(args)
+		got, err := b.call(t, "a", string(data))
+		if _, query, _ := strings.Cut(got, "?"); err != nil || len(args) != len(names) || !sameQuery(query, want) {
+			t.Errorf("%q with the arguments %s: %q, %v", names, data, got, err)
+		}
+	}
+}
+
+func sameQuery(query string, want url.Values) bool {
+	got, err := url.ParseQuery(query)
+	return err == nil && got.Encode() == want.Encode()
 }
 
 // TestWordsOfOtherTypes: a word of a schema whose value has the wrong type counts as absent. Servers of
