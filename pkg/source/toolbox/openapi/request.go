@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
@@ -171,9 +170,9 @@ func (b *body) part(w *multipart.Writer, key string, v any) error {
 	if err != nil {
 		return err
 	}
-	h := textproto.MIMEHeader{"Content-Disposition": {mime.FormatMediaType("form-data", map[string]string{"name": key})}}
+	h := textproto.MIMEHeader{"Content-Disposition": {strings.TrimSuffix(multipart.FileContentDisposition(key, ""), `; filename=""`)}}
 	if field := object(object(object(b.schema)["properties"])[key]); field["format"] == "binary" || media != "" {
-		h.Set("Content-Disposition", mime.FormatMediaType("form-data", map[string]string{"name": key, "filename": key}))
+		h.Set("Content-Disposition", multipart.FileContentDisposition(key, key))
 		h.Set("Content-Type", cmp.Or(media, "application/octet-stream"))
 	} else if object(v) != nil {
 		h.Set("Content-Type", "application/json")
@@ -208,6 +207,9 @@ var groups = [][4]string{
 	{"subset", "columns", "select", "Comma-separated column names to return, such as id,name"},
 	{"ranking", "order", "order", "Ordering clause, such as created_at.desc,name.asc"},
 }
+
+// notFilters are parameters of PostgREST that do not say which rows a request changes.
+var notFilters = []string{"select", "columns", "order", "limit", "offset", "on_conflict"}
 
 var groupAbout = map[string]string{
 	"subset": "Pagination and column selection", "ranking": "Result ordering", "arguments": "The arguments of the function",
@@ -265,15 +267,16 @@ func (b *Box) table(t *tool) {
 
 // rows makes the request of a call of a table or a function.
 func (op *operation) rows(args map[string]any) (*request, error) {
-	r := &request{path: op.path, header: http.Header{"Accept": {"application/json"}}}
+	r, filtered := &request{path: op.path, header: http.Header{"Accept": {"application/json"}}}, false
 	for _, group := range []string{"arguments", "filters"} {
 		for key, v := range object(args[group]) {
 			if v != nil {
 				r.query = append(r.query, url.QueryEscape(key)+"="+url.QueryEscape(text(v, false)))
+				filtered = filtered || group == "filters" && !slices.Contains(notFilters, key)
 			}
 		}
 	}
-	if len(r.query) == 0 && (op.method == "PATCH" || op.method == "DELETE") {
+	if !filtered && (op.method == "PATCH" || op.method == "DELETE") {
 		return nil, errors.New("filters are missing: without one, the call would change every row")
 	}
 	for _, g := range groups {

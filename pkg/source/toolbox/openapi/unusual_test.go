@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"mime"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -113,6 +115,30 @@ func sameQuery(query string, want url.Values) bool {
 	return err == nil && got.Encode() == want.Encode()
 }
 
+// TestTablesAreNotChangedWithoutAFilter: what only says which columns and how many rows are returned
+// is no filter.
+func TestTablesAreNotChangedWithoutAFilter(t *testing.T) {
+	var sent []string
+	b := open(t, "postgrest.json", companion.OpenAPI{Name: "postgrest_postgrest", PostgREST: true, Methods: []string{"PATCH", "DELETE"}}, func(_ http.ResponseWriter, r *http.Request) { sent = append(sent, r.URL.String()) })
+	for _, tool := range []string{"patch_users", "delete_users"} {
+		for _, args := range []string{`{"filters":{"select":"*"}}`, `{"filters":{"limit":1}}`, `{"filters":{"order":"id","offset":0}}`, `{"filters":{"columns":"name"}}`, `{"filters":{"on_conflict":"id"}}`,
+			`{"arguments":{"id":"eq.1"}}`, `{"arguments":{"x":1},"filters":{"limit":"1"}}`, `{"subset":{"limit":1}}`, `{}`} {
+			if _, err := b.call(t, tool, args); err == nil || !strings.Contains(err.Error(), "without one, the call would change every row") {
+				t.Errorf("%s %s: %v", tool, args, err)
+			}
+		}
+		if len(sent) > 0 {
+			t.Errorf("%s: sent %q", tool, sent)
+		}
+		for _, args := range []string{`{"filters":{"id":"eq.1"}}`, `{"filters":{"id":"eq.1","limit":1,"order":"id"}}`, `{"filters":{"or":"(id.eq.1,id.eq.2)"}}`} {
+			if _, err := b.call(t, tool, args); err != nil {
+				t.Errorf("%s %s: %v", tool, args, err)
+			}
+		}
+		sent = nil
+	}
+}
+
 // TestWordsOfOtherTypes: a word of a schema whose value has the wrong type counts as absent. Servers of
 // models refuse every request that has such a schema.
 func TestWordsOfOtherTypes(t *testing.T) {
@@ -154,3 +180,23 @@ func TestWideSchemas(t *testing.T) {
 	}
 }
 
+// TestNamesOfFields: servers of forms know a field by the parameter "name", not "name*" (RFC 7578).
+func TestNamesOfFields(t *testing.T) {
+	var dispositions, names []string
+	b := open(t, describe(map[string]string{"/a": `{"post":{"operationId":"a","requestBody":{"content":{"multipart/form-data":{}}}}}`}, ""), companion.OpenAPI{}, func(_ http.ResponseWriter, r *http.Request) {
+		_, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		form := multipart.NewReader(r.Body, params["boundary"])
+		for part, err := form.NextPart(); err == nil; part, err = form.NextPart() {
+			dispositions, names = append(dispositions, part.Header.Get("Content-Disposition")), append(names, part.FormName())
+		}
+	})
+	for _, name := range []string{"plain", "größe", "名前", "a b", "file[]", `a"b`, `a\b`, "a;b=c", "a; filename=x"} {
+		for _, value := range []string{"text", "data:text/plain;base64,YQ=="} {
+			dispositions, names = nil, nil
+			args, _ := json.Marshal(map[string]any{"b": map[string]string{name: value}})
+			if _, err := b.call(t, "a", string(args)); err != nil || !slices.Equal(names, []string{name}) || strings.Contains(dispositions[0], "name*") || strings.HasPrefix(value, "data:") != strings.Contains(dispositions[0], `; filename="`) {
+				t.Errorf("%q: %q, %q, %v", name, names, dispositions, err)
+			}
+		}
+	}
+}
