@@ -166,7 +166,9 @@ func (d *decoder) call(n *jsondoc.Node, p patterns) call {
 		}},
 		field{"args", func(n *jsondoc.Node) {
 			if c.args = nil; d.is(n, object) {
-				d.args(&c.args, n, p)
+				var copied strings.Builder
+				d.args(&c.args, &copied, n, p)
+				c.args.add(&copied)
 			}
 		}},
 		field{"rawArgs", func(raw *jsondoc.Node) {
@@ -188,17 +190,12 @@ func (d *decoder) call(n *jsondoc.Node, p patterns) call {
 
 // args turns a JSON value into a template: it keeps the order of keys and the digits
 // of numbers, fills in strings and turns {"$json": "…"} into JSON.
-func (d *decoder) args(t *argsTemplate, n *jsondoc.Node, p patterns) {
-	copied := func(s string) {
-		if n := len(*t); n > 0 && (*t)[n-1].kind == "" {
-			(*t)[n-1].template[0].text += s
-			return
-		}
-		*t = append(*t, argsPiece{template: template{{text: s}}})
-	}
+// What is copied as it is collects in copied, for the next piece.
+func (d *decoder) args(t *argsTemplate, copied *strings.Builder, n *jsondoc.Node, p patterns) {
 	filled := func(kind string, n *jsondoc.Node) {
 		piece := argsPiece{kind: kind}
 		d.template(&piece.template, p)(n)
+		t.add(copied)
 		*t = append(*t, piece)
 	}
 	kind, raw := n.Kind(), d.raw(n)
@@ -211,22 +208,22 @@ func (d *decoder) args(t *argsTemplate, n *jsondoc.Node, p patterns) {
 			d.fail(n, "$json must not be empty")
 		}
 	case kind == object || kind == array:
-		copied(raw[:1])
+		copied.WriteString(raw[:1])
 		for i, item := range n.Children {
 			if i > 0 {
-				copied(",")
+				copied.WriteByte(',')
 			}
 			if kind == object {
 				if last := n.Member(item.Name); last != item {
 					d.failAt(last.NameStart, n.Path(), "the key %q is repeated; rawArgs can hold such arguments", item.Name)
 				}
-				copied(string(d.data[item.NameStart:item.NameEnd]) + ":")
+				copied.WriteString(string(d.data[item.NameStart:item.NameEnd]) + ":")
 			}
-			d.args(t, item, p)
+			d.args(t, copied, item, p)
 		}
-		copied(raw[len(raw)-1:])
+		copied.WriteString(raw[len(raw)-1:])
 	default:
-		copied(raw)
+		copied.WriteString(raw)
 	}
 }
 

@@ -242,3 +242,22 @@ func FuzzConversation(f *testing.F) {
 		}
 	})
 }
+
+// TestLongScripts: a long answer is read in a time that grows with its length, not with the square.
+func TestLongScripts(t *testing.T) {
+	const n = 300_000
+	for name, answer := range map[string]string{
+		"numbers":      `{"calls":[{"tool":"x","args":{"a":[` + strings.Repeat("1,", n) + `1]}}]}`,
+		"objects":      `{"calls":[{"tool":"x","args":{"a":[` + strings.Repeat(`{"b":1},`, n) + `1]}}]}`,
+		"placeholders": `{"calls":[{"tool":"x","args":{"a":[` + strings.Repeat(`"${prompt}",`, n) + `1]}}]}`,
+		"escapes":      `{"text":"` + strings.Repeat("$${a", n) + `"}`,
+	} {
+		begin := time.Now()
+		if _, err := scripted.Parse("x", []byte(`{"rules":[{"answer":`+answer+`}]}`)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := time.Since(begin); took > 30*time.Second {
+			t.Errorf("%s: %d bytes took %s", name, len(answer), took)
+		}
+	}
+}

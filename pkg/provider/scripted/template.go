@@ -69,26 +69,26 @@ func (p patterns) names() []string {
 // exists is an error here.
 func (p patterns) compile(s string) (template, error) {
 	var t template
-	text := ""
+	var text strings.Builder
 	flush := func() {
-		if text != "" {
-			t = append(t, piece{text: text})
+		if text.Len() > 0 {
+			t = append(t, piece{text: text.String()})
 		}
-		text = ""
+		text.Reset()
 	}
 	for {
 		before, after, found := strings.Cut(s, "${")
 		if !found {
-			text += s
+			text.WriteString(s)
 			flush()
 			return t, nil
 		}
 		if strings.HasSuffix(before, "$") {
-			text += strings.TrimSuffix(before, "$") + "${"
+			text.WriteString(strings.TrimSuffix(before, "$") + "${")
 			s = after
 			continue
 		}
-		text += before
+		text.WriteString(before)
 		inside, rest, closed := strings.Cut(after, "}")
 		if !closed {
 			return nil, fmt.Errorf("%s has no closing brace; write $${ for a literal ${", short("${"+inside))
@@ -281,6 +281,14 @@ func lookup(s string, path []string) (string, error) {
 }
 
 type argsTemplate []argsPiece
+
+// add moves what is copied as it is to the end of t.
+func (t *argsTemplate) add(copied *strings.Builder) {
+	if copied.Len() > 0 {
+		*t = append(*t, argsPiece{template: template{{text: copied.String()}}})
+		copied.Reset()
+	}
+}
 
 // An argsPiece becomes a JSON string if its kind is text, must become a JSON value
 // if it is object, and is copied otherwise.
