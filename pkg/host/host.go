@@ -45,7 +45,8 @@ type Host struct {
 	// Observe gets every event, with the secrets given to Learn redacted. Several runs call it
 	// concurrently.
 	Observe func(agent.Event)
-	// Unseen are paths that receipts leave out: see runner.Runner.Unseen.
+	// Unseen are paths that receipts leave out, in addition to those of sessions on disk: see
+	// runner.Runner.Unseen.
 	Unseen []string
 	// Traced means that spans are made of the events.
 	Traced bool
@@ -125,7 +126,7 @@ func (h *Host) Runner(a *agent.Agent) *runner.Runner {
 	secrets := h.redactor()
 	r := &runner.Runner{
 		Agent: a, Secrets: secrets, ReadRights: policy.Read, Output: schema.Output, Arguments: schema.CompileShape,
-		Policy: h.Policy, Person: h.Person, Trace: h.Traced, Unseen: h.Unseen, Panicked: h.Panicked,
+		Policy: h.Policy, Person: h.Person, Trace: h.Traced, Unseen: func() []string { return h.Unseen }, Panicked: h.Panicked,
 		From: &runner.Resume{Parent: h.Caller.Key, Depth: h.Caller.Depth, Traceparent: h.Caller.Traceparent},
 	}
 	r.Lease.Budget = h.Budget

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/agents-exe/agents/pkg/agent"
@@ -131,6 +132,13 @@ func (k *Kept) Attach(r *runner.Runner) error {
 		r.Journal = k.Wrap(k.Journal)
 	}
 	r.NewID = k.NewID
+	unseen := r.Unseen
+	r.Unseen = func() []string {
+		if k.Path() == "" { // nothing was written yet
+			return unseen()
+		}
+		return slices.Concat(unseen(), session.CheckpointsOf(k.Path(), "").Skip)
+	}
 	if folder := r.Agent.Checkpoints; folder != "" {
 		if k.keeper == nil {
 			k.keeper = &checkpoint.Keeper{Folder: folder, Place: func() checkpoint.Place { return session.CheckpointsOf(k.Path(), k.ID()) }}

@@ -157,7 +157,7 @@ func (t *tree) look(list []*collector) {
 		ctx, dir := t.looks.ctx, c.expect.Dir
 		t.looks.running.Go(func() {
 			defer close(l.done)
-			l.files = filestate.Look(ctx, dir, filestate.Limits{Skip: t.skip})
+			l.files = filestate.Look(ctx, dir, filestate.Limits{Skip: t.unseen()})
 		})
 	}
 }
@@ -227,7 +227,7 @@ func (t *tree) report(c *collector) *agent.FileReport {
 		<-before.done // a call that is about to begin may wait for it too
 		list, f.Partial = before.files.Changes()
 	case c.late:
-		list, f.Partial = filestate.Since(c.expect.Dir, began, filestate.Limits{Skip: t.skip})
+		list, f.Partial = filestate.Since(c.expect.Dir, began, filestate.Limits{Skip: t.unseen()})
 		f.Partial = cmp.Or(f.Partial, "the run was resumed, so removed files are not seen")
 	}
 	for i, ch := range list {

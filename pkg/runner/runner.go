@@ -100,8 +100,9 @@ type Runner struct {
 	// Panicked, if it is not nil, gets the text and the stack of a panic, which then ends the
 	// run with ErrPanic and not the program: for servers with other runs.
 	Panicked func(text string)
-	// Unseen are absolute paths that receipts leave out: see package filestate.
-	Unseen []string
+	// Unseen returns the paths that receipts leave out, when a folder is looked at: see package
+	// filestate. It is called concurrently; nil is fine.
+	Unseen func() []string
 	// Trace says that the run is recorded as a trace, so that tools and models get a
 	// traceparent. They also get one if From.Traceparent is valid. See package
 	// traceid.
@@ -277,7 +278,9 @@ func (r *Runner) root() *run {
 			a, t.refused = &agent.Agent{}, errNoAgent
 		}
 		root := &run{node: node{tree: t, agent: a, session: &agent.Session{}}, accept: r.Accept, conditions: a.Accept, secrets: r.Secrets}
-		t.skip = r.Unseen
+		if t.unseen = r.Unseen; t.unseen == nil {
+			t.unseen = func() []string { return nil }
+		}
 		var past *agent.Facts
 		root.chooseLoan()
 		if from := r.From; from != nil {
@@ -372,11 +375,11 @@ type tree struct {
 	forwarded map[string][]agent.Event // of calls in progress, by Key
 	children  map[string]*child        // the same
 	// What receipts are made of: of the agents whose calls are in progress, by Key, and of the
-	// root's run; the calls in progress that can change files; paths that are not looked at.
+	// root's run; the calls in progress that can change files; see Runner.Unseen.
 	collecting map[string]*collector
 	own        *collector
 	changing   map[string]changer
-	skip       []string
+	unseen     func() []string
 	looks      struct {
 		ctx     context.Context
 		stop    context.CancelFunc // nil if there is none

@@ -89,23 +89,17 @@ type Store struct {
 // Open opens the Store at a place for a folder, and creates it. One of another session, which
 // was at the same place, is emptied. If the process that used it last died between the two
 // lines of an interval, what has changed since is that interval's.
-func Open(ctx context.Context, p Place, folder string) (*Store, error) {
-	folder, err := filepath.Abs(folder)
+func Open(ctx context.Context, p Place, dir string) (*Store, error) {
+	dir, err := filepath.Abs(dir)
 	if err == nil {
-		folder, err = filepath.EvalSymlinks(folder)
+		dir, err = filepath.EvalSymlinks(dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoints: %w", err)
 	}
-	s := &Store{dir: p.Dir, folder: folder, limits: defaults(), skip: map[string]bool{}, index: map[string]*entry{}, objects: map[string]object{}, fail: func(string) error { return nil }}
-	for _, path := range p.Skip {
-		path, err := filepath.Abs(path)
-		if dir, failed := filepath.EvalSymlinks(filepath.Dir(path)); err == nil && failed == nil {
-			path = filepath.Join(dir, filepath.Base(path)) // it may not exist yet
-		}
-		if rel, err := filepath.Rel(folder, path); err == nil && rel != "." {
-			s.skip[filepath.ToSlash(rel)] = true
-		}
+	s := &Store{dir: p.Dir, folder: dir, limits: defaults(), skip: map[string]bool{}, index: map[string]*entry{}, objects: map[string]object{}, fail: func(string) error { return nil }}
+	for _, path := range folder.Below(dir, p.Skip) {
+		s.skip[path] = true
 	}
 	if err := s.load(ctx, p.Session); err != nil {
 		return nil, errors.Join(fmt.Errorf("open checkpoints: %w", err), s.Close())

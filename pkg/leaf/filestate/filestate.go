@@ -48,7 +48,7 @@ type Change struct {
 type Limits struct {
 	Entries int           // DefaultEntries
 	Time    time.Duration // DefaultTime
-	// Skip are absolute paths of files and folders that are not looked at.
+	// Skip are paths of files and folders that are not looked at.
 	Skip []string
 }
 
@@ -96,13 +96,7 @@ func look(ctx context.Context, dir string, limits Limits) *State {
 	limits.Entries, limits.Time = cmp.Or(limits.Entries, DefaultEntries), cmp.Or(limits.Time, DefaultTime)
 	s := &State{dir: dir, limits: limits, files: map[string]folder.Stat{}, whole: map[string]bool{}, start: time.Now()}
 	if d, err := folder.Open(dir); err == nil {
-		var skip []string
-		for _, path := range limits.Skip {
-			if rel, err := filepath.Rel(dir, path); err == nil {
-				skip = append(skip, filepath.ToSlash(rel))
-			}
-		}
-		s.walk(ctx, d, "", skip)
+		s.walk(ctx, d, "", folder.Below(dir, limits.Skip))
 	}
 	return s
 }

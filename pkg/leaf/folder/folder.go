@@ -2,7 +2,10 @@
 // file on Linux.
 package folder
 
-import "io/fs"
+import (
+	"io/fs"
+	"path/filepath"
+)
 
 // A Stat is the metadata of a file. If the system does not tell CTime, it is MTime.
 type Stat struct {
@@ -20,4 +23,38 @@ type Entry struct {
 	// IsDir is false for a link to a folder.
 	IsDir bool
 	entry
+}
+
+// Below returns those of paths that are below dir, relative to it and with slashes. Links are
+// followed; a path that is a link itself is returned as well as what it names. Paths need not
+// exist.
+func Below(dir string, paths []string) (list []string) {
+	dir = resolve(dir)
+	for _, path := range paths {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			continue
+		}
+		at, to := filepath.Join(resolve(filepath.Dir(abs)), filepath.Base(abs)), resolve(abs)
+		for _, p := range []string{at, to} {
+			if rel, err := filepath.Rel(dir, p); err == nil && rel != "." && filepath.IsLocal(rel) {
+				list = append(list, filepath.ToSlash(rel))
+			}
+			if at == to {
+				break
+			}
+		}
+	}
+	return list
+}
+
+// resolve follows the links in an absolute path whose end may not exist.
+func resolve(path string) string {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		return to
+	}
+	if dir := filepath.Dir(path); dir != path {
+		return filepath.Join(resolve(dir), filepath.Base(path))
+	}
+	return path
 }

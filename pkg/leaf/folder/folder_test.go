@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -101,5 +102,49 @@ func TestListStops(t *testing.T) {
 	n := 0
 	if err := d.List(func(Entry) bool { n++; return n < 2 }); err != nil || n != 2 {
 		t.Errorf("%d calls, %v", n, err)
+	}
+}
+
+// TestBelow: whichever links a folder and a path in it are named through, and however much of the
+// path does not exist yet, the path is found, and one elsewhere is not.
+func TestBelow(t *testing.T) {
+	top := t.TempDir()
+	for _, dir := range []string{"real/work/a/b", "real/other", "links"} {
+		if err := os.MkdirAll(filepath.Join(top, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"links/real": "real", "links/work": "real/work", "links/again": "links/work", "real/work/out": "real/other"} {
+		if err := os.Symlink(filepath.Join(top, to), filepath.Join(top, name)); err != nil {
+			t.Skip(err)
+		}
+	}
+	t.Chdir(filepath.Join(top, "real"))
+	names := []string{"real/work", "links/work", "links/real/work", "links/again", "real/work/../work"} // of one folder
+	for _, dir := range names {
+		for _, name := range append(names, "") {
+			for _, rest := range []string{"a", "a/b", "a/b/new", "new", "new/new", "new/new/new"} {
+				path := "work/" + rest // from the current folder
+				if name != "" {
+					path = filepath.Join(top, name, rest)
+				}
+				if got := Below(filepath.Join(top, dir), []string{path}); !slices.Equal(got, []string{rest}) {
+					t.Errorf("Below(%q, %q) = %q, want %q", dir, path, got, rest)
+				}
+			}
+			for _, rest := range []string{"", "..", "../other", "../work2", "../new/work/a", "out/x", "out/new/x"} {
+				if path := filepath.Join(top, name, rest); name != "" {
+					if got := Below(filepath.Join(top, dir), []string{path}); len(got) > 0 {
+						t.Errorf("Below(%q, %q) = %q, want nothing", dir, path, got)
+					}
+				}
+			}
+		}
+	}
+	if err := os.Symlink(filepath.Join(top, "real/work/a"), filepath.Join(top, "real/work/a2")); err != nil {
+		t.Fatal(err)
+	}
+	if got := Below(filepath.Join(top, "links/work"), []string{"work/a2", "work/out"}); !slices.Equal(got, []string{"a2", "a", "out"}) {
+		t.Errorf("links are %q, want themselves and what they name below the folder", got)
 	}
 }
