@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -203,9 +204,12 @@ func (w *Work) copyMerge() (string, error) {
 	slices.SortStableFunc(list, func(a, b change) int { // a file may be where a folder was
 		return map[bool]int{true: 0, false: 1}[a.kind == removed] - map[bool]int{true: 0, false: 1}[b.kind == removed]
 	})
+	if err := w.removeParts(into); err != nil {
+		return "", err
+	}
 	text := ""
 	for _, c := range list {
-		if err := replace(from, into, c); err != nil {
+		if err := w.replace(from, into, c); err != nil {
 			return text, fmt.Errorf("merge %s: %w", c.path, err)
 		}
 		text += c.kind + " " + c.path + "\n"
@@ -217,7 +221,7 @@ func (w *Work) copyMerge() (string, error) {
 }
 
 // replace makes the file of a change in the other folder what it is in this one.
-func replace(from, into *os.Root, c change) error {
+func (w *Work) replace(from, into *os.Root, c change) error {
 	if c.kind == removed {
 		return into.Remove(c.path)
 	}
@@ -225,9 +229,35 @@ func replace(from, into *os.Root, c change) error {
 	if err != nil {
 		return err
 	}
-	part := c.path + ".agents-part"
-	if err := copyEntry(from, into, c.path, part, info); err != nil {
-		return err
+	part := w.part(c.path)
+	if err = copyEntry(from, into, c.path, part, info); err == nil {
+		err = into.Rename(part, c.path)
 	}
-	return into.Rename(part, c.path)
+	if err != nil {
+		_ = into.Remove(part) // it may not exist
+	}
+	return err
+}
+
+// partPrefix begins the names of files that a merge of w writes. The name of a call is random.
+func (w *Work) partPrefix() string { return ".agents-part-" + w.Name + "-" }
+
+// part returns the name of a new file, which is to replace the one at path.
+func (w *Work) part(path string) string {
+	return filepath.Join(filepath.Dir(path), w.partPrefix()+rand.Text())
+}
+
+// removeParts removes what a merge that was killed has left.
+func (w *Work) removeParts(into *os.Root) error {
+	return fs.WalkDir(into.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil: // nothing was merged into a folder that cannot be read
+			return nil
+		case d.IsDir() && (d.Name() == ".git" || path == filepath.ToSlash(Folder)):
+			return fs.SkipDir
+		case !d.IsDir() && strings.HasPrefix(d.Name(), w.partPrefix()):
+			return into.Remove(filepath.FromSlash(path))
+		}
+		return nil
+	})
 }

@@ -187,3 +187,100 @@ func TestALinkLeadsNoMergeElsewhere(t *testing.T) {
 		t.Errorf("merged to %v (%v)", list, err)
 	}
 }
+
+// TestAMergeContinuesAfterAKill: whatever a merge that was killed has left is removed by the next
+// one, which merges the rest; files of the user with similar names stay.
+func TestAMergeContinuesAfterAKill(t *testing.T) {
+	t.Parallel()
+	left := 0
+	for seed := range int64(60) {
+		r := rand.New(rand.NewSource(seed))
+		p := Place{Dir: t.TempDir(), Environ: os.Environ()}
+		write(t, p.Dir, map[string]string{"a": "a 0", "b": "b 0", "d/a": "d 0", "a.agents-part": "user", "d/.agents-part-S-1-1": "user", ".agents-part-S0-1-1-": "user"})
+		w, err := Open(t.Context(), p, Options{Kind: Copy, Key: fmt.Sprintf("K%d.1.1", seed), Agent: "coder"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		edit(t, r, w.Path(), "agent", 6)
+		want := tree(t, w.Path())
+		list, _, err := w.changes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, into := openRoots(t, w)
+		kill := r.Intn(len(list) + 1)
+		for i, c := range list {
+			if i < kill && c.kind == removed {
+				_ = into.Remove(c.path)
+			} else if i < kill && r.Intn(2) == 0 {
+				if err := w.replace(from, into, c); err != nil {
+					break // a folder of the user is where a file is to be
+				}
+			} else if i == kill && c.kind != removed {
+				info, err := from.Lstat(c.path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				part := w.part(c.path)
+				if err := copyEntry(from, into, c.path, part, info); err != nil {
+					break
+				}
+				if info.Mode().IsRegular() {
+					_ = os.Truncate(filepath.Join(p.Dir, part), info.Size()/2)
+				}
+				left++
+				if r.Intn(3) == 0 && c.kind == "created" {
+					_ = os.Remove(filepath.Join(w.Path(), c.path))
+					delete(want, c.path)
+				}
+			}
+		}
+		_, err = w.Merge(t.Context())
+		if got := tree(t, p.Dir); err == nil && !maps.Equal(got, want) || err != nil && strings.Contains(err.Error(), "part") {
+			t.Errorf("seed %d: %v; merged %q, want %q", seed, err, got, want)
+		}
+	}
+	if left < 20 {
+		t.Errorf("only %d merges left something", left)
+	}
+}
+
+// TestAMergeThatFailsLeavesNothing, so that it can be repeated.
+func TestAMergeThatFailsLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a", "d/a", strings.Repeat("n", 250)} {
+		p := Place{Dir: t.TempDir(), Environ: os.Environ()}
+		write(t, p.Dir, map[string]string{"other": "x"})
+		w, err := Open(t.Context(), p, Options{Kind: Copy, Key: "S.1.1", Agent: "coder"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, w.Path(), map[string]string{name: "of the agent"})
+		blocked := filepath.Join(p.Dir, name)
+		from, into := openRoots(t, w)
+		write(t, p.Dir, map[string]string{name + "/file": "of the user"})
+		if err := w.replace(from, into, change{path: name}); err == nil {
+			t.Errorf("%s: a folder was replaced by a file", name)
+		}
+		if err := os.RemoveAll(blocked); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Merge(t.Context()); err != nil || !maps.Equal(tree(t, p.Dir), tree(t, w.Path())) {
+			t.Errorf("%s: the folder is gone, and the merge says %v: %q", name, err, tree(t, p.Dir))
+		}
+	}
+}
+
+// openRoots opens a copy and its folder.
+func openRoots(t *testing.T, w *Work) (from, into *os.Root) {
+	t.Helper()
+	open := func(dir string) *os.Root {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { root.Close() })
+		return root
+	}
+	return open(w.Path()), open(w.top)
+}
