@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -60,9 +59,7 @@ func ReadApprovals(path string) ([]Approval, error) {
 		return nil, fmt.Errorf("approvals %s: others can write it (mode %04o), and it is not used: chmod 600 %[1]s", path, info.Mode().Perm())
 	}
 	var file approvalsFile
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&file); err != nil {
+	if err := jsondoc.DecodeKnown(text, &file); err != nil {
 		return nil, fmt.Errorf("approvals %s: %w", path, err)
 	}
 	for i, a := range file.Allow {

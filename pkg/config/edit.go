@@ -2,10 +2,10 @@ package config
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,11 +112,15 @@ func editKeys(path string, edit func(entries []any) ([]any, error)) error {
 	if err == nil {
 		_, _, err = parseKeys(path, text)
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &file)
-	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	if err == nil {
+		value, err := jsondoc.Decode(text)
+		if err != nil {
+			return fmt.Errorf("keys file %s: %w", path, err)
+		}
+		maps.Copy(file, value.(map[string]any)) // parseKeys accepted it
 	}
 	entries, _ := file["keys"].([]any)
 	if file["keys"], err = edit(entries); err != nil {

@@ -137,3 +137,53 @@ func TestKeysThatAreSetAtTheSameTimeStay(t *testing.T) {
 		t.Errorf("the folder has %v, want the file alone", files)
 	}
 }
+
+// TestNumbersOfUnknownMembersStay: what an edit does not know is written as it was read, however
+// many digits a number has.
+func TestNumbersOfUnknownMembersStay(t *testing.T) {
+	numbers := []string{"0", "-1", "9007199254740993", "-9223372036854775809", "123456789012345678901234567890", "0.10", "1.0", "1e400", "1E-400", "2.5e+3", strings.Repeat("9", 400)}
+	for _, number := range numbers {
+		for _, form := range []string{`{"x": %s, "keys": [%s]}`, `{"x": {"y": [1, %s]}, "keys": [%s]}`, `{"keys": [%[2]s, {"id": "n", "value": "v", "created": %[1]s}]}`} {
+			path := filepath.Join(t.TempDir(), "secret-keys")
+			if err := os.WriteFile(path, fmt.Appendf(nil, form, number, `{"id": "gone", "value": "v"}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := config.SetKey(path, config.Key{ID: "a", Value: config.NewSecret("v")}); err != nil {
+				t.Errorf("SetKey with %s: %v", number, err)
+			}
+			if err := config.RemoveKey(path, "gone"); err != nil {
+				t.Errorf("RemoveKey with %s: %v", number, err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil || !strings.Contains(strings.ReplaceAll(string(text), ",", "")+"\n", " "+number+"\n") {
+				t.Errorf("%s became:\n%s(%v)", number, text, err)
+			}
+		}
+	}
+}
+
+// TestTextBehindAFileIsAnError: otherwise what was meant by it, such as a limit of a token, would
+// silently not count.
+func TestTextBehindAFileIsAnError(t *testing.T) {
+	write := func(text string) string {
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const tokens, allow = `{"tokens": [{"name": "a", "token": "sixteen-letters1"}]}`, `{"allow": [{"tool": "t", "session": "s"}]}`
+	for _, behind := range []string{"", " \r\n\t", "}", "]", ",", "x", "letters", "{}", "[]", "null", `""`, "1", tokens, allow, "\x00", "// letters"} {
+		wrong := strings.TrimSpace(behind) != ""
+		for _, between := range []string{"", " ", "\n"} {
+			list, _, err := config.ReadTokens(write(tokens + between + behind))
+			if (err != nil) != wrong || !wrong && len(list) != 1 || err != nil && strings.Contains(err.Error(), "letters") {
+				t.Errorf("tokens with %q behind them: %d, %v", behind, len(list), err)
+			}
+			approvals, err := config.ReadApprovals(write(allow + between + behind))
+			if (err != nil) != wrong || !wrong && len(approvals) != 1 {
+				t.Errorf("approvals with %q behind them: %d, %v", behind, len(approvals), err)
+			}
+		}
+	}
+}

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/agents-exe/agents/pkg/leaf/jsondoc"
 )
 
 // minToken is the length of the shortest bearer token: what is shorter can be
@@ -92,9 +93,7 @@ func scopedTokens(path string, text []byte) (tokens []Token, err error) {
 			Runs    int       `json:"runs"`
 		} `json:"tokens"`
 	}
-	in := json.NewDecoder(bytes.NewReader(text))
-	in.DisallowUnknownFields()
-	if err := in.Decode(&file); err != nil {
+	if err := jsondoc.DecodeKnown(text, &file); err != nil {
 		return nil, fmt.Errorf("token file %s: %w", path, err)
 	}
 	names := map[string]bool{}

@@ -11,13 +11,27 @@ import (
 func Decode(text []byte) (v any, err error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
-	if err := dec.Decode(&v); err != nil {
+	if err := decodeOne(dec, &v); err != nil {
 		return nil, err
 	}
-	if _, err := dec.Token(); err != io.EOF { // More is false before a bracket too
-		return nil, errors.New("there is more than one JSON value")
-	}
 	return v, nil
+}
+
+// DecodeKnown decodes one JSON value. A member that to has no field for is an error.
+func DecodeKnown(text []byte, to any) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	return decodeOne(dec, to)
+}
+
+func decodeOne(dec *json.Decoder, to any) error {
+	if err := dec.Decode(to); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); err != io.EOF { // More is false before a bracket too
+		return errors.New("there is more than one JSON value")
+	}
+	return nil
 }
 
 // Encode is json.Marshal, except that it does not escape <, > and &. With indent, each value is
