@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/agents-exe/agents/pkg/agent"
+	"github.com/agents-exe/agents/pkg/leaf/redact"
 	"github.com/agents-exe/agents/pkg/lend"
 	"github.com/agents-exe/agents/pkg/runner"
 )
@@ -376,6 +378,54 @@ func TestNothingIsLentUnlessTheAgentSaysSo(t *testing.T) {
 		for _, e := range events {
 			if e.Kind == agent.EventCallEnded && !strings.Contains(e.Result.Text(), "no endpoint") {
 				t.Errorf("the call ended with %s", e.Result.Text())
+			}
+		}
+	}
+}
+
+// TestWhatArrivedBeforeABreakIsPassedOn: wherever the answer of a model breaks off, the program gets
+// everything before, without secrets, also what may have been the beginning of one.
+func TestWhatArrivedBeforeABreakIsPassedOn(t *testing.T) {
+	for _, protocol := range protocols {
+		for _, stream := range []bool{false, true} {
+			answer, _, _ := strings.Cut(answers[protocol][stream], chatUsage)
+			answer = strings.Replace(answer, "hello", "he"+key[:3]+" ske "+key[:9]+" "+key+" "+key[:len(key)-1], 1)
+			if stream {
+				answer = ": a comment\n\n" + answer // so that a break in the next event is not one before the answer
+			}
+			end := 0
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", map[bool]string{true: "text/event-stream", false: "application/json"}[stream])
+				for _, piece := range []string{answer[:end/2], answer[end/2 : end]} {
+					_, _ = io.WriteString(w, piece)
+					_ = http.NewResponseController(w).Flush()
+				}
+				panic(http.ErrAbortHandler)
+			}))
+			s.Config.ErrorLog = log.New(io.Discard, "", 0)
+			passed := 0
+			run(t, model(protocol, s.URL), nil, func(ctx context.Context, e *lend.Endpoint) {
+				from, to := strings.Index(answer, "he"+key[:3]), strings.Index(answer, key[:len(key)-1]+`"`)+len(key)
+				for end = range len(answer) {
+					if (end < from || end > to) && end%23 > 0 {
+						continue
+					}
+					resp, text, err := post(ctx, e, paths[protocol], body(protocol, stream), nil)
+					switch want := redact.New([]string{key}).String(answer[:end]); {
+					case resp == nil:
+						t.Errorf("%s, stream %t, after %d bytes: %v", protocol, stream, end, err)
+					case resp.StatusCode == http.StatusOK && text != want:
+						t.Errorf("%s, stream %t, after %d bytes: %v: the program got\n%q, want\n%q", protocol, stream, end, err, text, want)
+					case resp.StatusCode == http.StatusOK:
+						passed++
+					case resp.StatusCode != http.StatusBadGateway || strings.Contains(text, "sk-"):
+						t.Errorf("%s, stream %t, after %d bytes: %d %q", protocol, stream, end, resp.StatusCode, text)
+					}
+				}
+			})
+			s.Close()
+			if passed < 20 {
+				t.Errorf("%s, stream %t: %d answers were passed on", protocol, stream, passed)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -51,12 +52,14 @@ func (x *Exchange) Pass(ctx context.Context, req *agent.Request, a Answer, usage
 	return x.Run(ctx, req, body, a)
 }
 
-// passRest passes on what follows the answer, or what is not one.
+// passRest passes on what follows the answer, or what is not one, and what was held back, also if
+// the answer breaks off. A program that has nothing of it gets the error in its place.
 func (x *Exchange) passRest(in io.Reader) error {
-	if _, err := io.Copy(io.Discard, in); err != nil {
+	_, err := io.Copy(io.Discard, in)
+	if err != nil && !x.pass.Begun {
 		return err
 	}
-	return x.passHeld()
+	return errors.Join(err, x.passHeld())
 }
 
 type writerFunc func([]byte) (int, error)
