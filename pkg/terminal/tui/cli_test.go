@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/agents-exe/agents/pkg/trial/tmuxtest"
 )
@@ -440,6 +441,17 @@ func TestModelsOfTheServerAreOffered(t *testing.T) {
 	s.Await(`(?s)models.*llama-one  ` + host + `, offered\n.*llama-two`)
 	s.Press("Down", "Enter")
 	s.Await(`^  llama-two$`)
+	s.Type("/model text-embed")
+	s.Press("Enter")
+	s.Await(`^  text-embed$`)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		running := len(servers(filepath.Dir(s.Dir)))
+		if running == 2 { // the first, and that of the last model
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("%d servers run after /model was entered twice", running)
+		}
+	}
 	broken.Store(true)
 	s.Type("/model")
 	s.Press("Enter")

@@ -24,7 +24,8 @@ type model struct {
 	connectedOnce bool
 
 	talks []*talk
-	at    int // of the one that is shown
+	at    int       // of the one that is shown
+	owned []*server // the own servers of conversations
 	print printer
 
 	frames  frames
@@ -161,6 +162,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	empty := m.input.Value() == ""
 	shown := questionID(m.asks())
 	cmd := m.update(msg)
+	m.leaveServers()
 	if empty && m.input.Value() != "" {
 		m.begun = shown
 	}
@@ -365,6 +367,7 @@ func (m *model) connectedApart(t *talk, msg connectedMsg) tea.Cmd {
 		m.print.add(m.failure(msg.err.Error())...)
 		return nil
 	}
+	m.owned = append(m.owned, msg.server)
 	return m.begin(t, *start)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -558,6 +559,61 @@ func TestConversationsAreSwitchedAndLeft(t *testing.T) {
 	}
 	if _, cmd := x.Update(nil); !quits(cmd) {
 		t.Error("the program does not end when everything is printed")
+	}
+}
+
+// TestServersAreLeftWithTheirLastConversation: whatever a person does with /model, /new and several
+// conversations, a server that was started for one is left as soon as none has it, and only once.
+func TestServersAreLeftWithTheirLastConversation(t *testing.T) {
+	left := 0
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		x := newTest(t, nil)
+		shared := x.server
+		shared.agents = append(shared.agents, remote.Description{Name: "other"})
+		times := map[*server]int{}
+		start := func() *server {
+			s := &server{agents: shared.agents}
+			times[s] = 0
+			s.leave = func() { times[s]++ }
+			return s
+		}
+		for range 30 {
+			of := x.talks[r.IntN(len(x.talks))]
+			switch r.IntN(7) {
+			case 0:
+				x.send(modelMsg{talk: of, name: "m", flags: []string{"--model", "m"}, server: start()})
+			case 1:
+				x.send(modelMsg{talk: of, err: errors.New("no such model")})
+			case 2:
+				x.anew("lead")
+				x.send(nil)
+			case 3:
+				x.anew("other")
+				x.send(nil)
+			case 4:
+				if x.talk().run == nil {
+					x.begin()
+				}
+			case 5:
+				if run := x.talk().run; run != nil {
+					x.send(arrivedMsg{x.talk(), run, []any{ended([]string{"", serverEnded, "it broke"}[r.IntN(3)])}})
+					x.server = shared // or another that was started
+				}
+			case 6:
+				x.next(r.IntN(len(x.talks)))
+			}
+			for s, n := range times {
+				used := slices.ContainsFunc(x.talks, func(t *talk) bool { return t.own == s })
+				if n > 1 || (n == 1) == used {
+					t.Fatalf("seed %d: a server was left %d times, used: %t", seed, n, used)
+				}
+				left += n
+			}
+		}
+	}
+	if left == 0 {
+		t.Error("no server was left")
 	}
 }
 

@@ -51,7 +51,19 @@ func (m *model) modelChosen(msg modelMsg) {
 		return
 	}
 	t.apart, t.own, t.flags = true, msg.server, msg.flags
+	m.owned = append(m.owned, msg.server)
 	m.say("  "+msg.name, nil)
+}
+
+// leaveServers leaves those that no conversation uses any more, such as after another /model.
+func (m *model) leaveServers() {
+	m.owned = slices.DeleteFunc(m.owned, func(s *server) bool {
+		used := slices.ContainsFunc(m.talks, func(t *talk) bool { return t.own == s })
+		if !used {
+			s.leave()
+		}
+		return !used
+	})
 }
 
 // listModels lists the models that have a price, and, once it has answered, those that the agent's

@@ -32,6 +32,9 @@ type server struct {
 	wrote []byte // all of it, once it has ended
 	code  int    // with which it ended
 	notes string // what it said while it loaded its agents
+	// leave says that nothing of this program needs a server that it has started: it ends when
+	// its runs have ended.
+	leave func()
 }
 
 // A ServerError is why a server did not start: its exit code and what it wrote.
@@ -68,8 +71,10 @@ func connect(ctx context.Context, o *Options, flags ...string) (*server, error) 
 		return nil, fmt.Errorf("the server at %s has no agents", s.URL)
 	}
 	if s.ended != nil {
+		following, leave := context.WithCancel(ctx)
+		s.leave = leave
 		go func() { // a server that is followed is not idle
-			for range s.FollowRuns(ctx) {
+			for range s.FollowRuns(following) {
 			}
 		}()
 	}
