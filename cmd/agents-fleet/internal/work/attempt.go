@@ -48,7 +48,7 @@ type attempt struct {
 func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Context, *attempt) error) (flow.Position, error) {
 	a := &attempt{w: w, task: task, journal: &journal{}, passed: map[string]int{}, read: map[string][]string{}}
 	a.journal.own = a.own
-	l := &life{w.client, task.Options.Silence(), a.journal.close, func() *agent.EndError { return w.cancelled(ctx, &task) }}
+	l := &life{w.client, task.Options.Silence(), a.journal.close, func(ctx context.Context) *agent.EndError { return w.cancelled(ctx, &task) }}
 	work, end := l.live(ctx)
 	defer end()
 	err := w.guard(func() error { return a.open(work) })
@@ -72,7 +72,7 @@ func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Co
 
 // cancelled returns why the session of a task was cancelled.
 func (w *Worker) cancelled(ctx context.Context, task *flow.Task) *agent.EndError {
-	reason, err := w.store.Get(context.WithoutCancel(ctx), flow.StopName(task.Record, task.Session))
+	reason, err := w.store.Get(ctx, flow.StopName(task.Record, task.Session))
 	if err != nil { // nobody stopped this agent alone, as far as is known
 		return &agent.EndError{Status: agent.StatusInterrupted, Text: "the run was cancelled"}
 	}

@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -158,7 +159,7 @@ func TestLife(t *testing.T) {
 					case abandoned <- why:
 					default:
 					}
-				}, func() *agent.EndError { return &agent.EndError{Status: agent.StatusInterrupted} }}
+				}, func(context.Context) *agent.EndError { return &agent.EndError{Status: agent.StatusInterrupted} }}
 				work, end := l.live(ctx)
 				defer end()
 				if c.stop {
@@ -192,6 +193,51 @@ func TestLife(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A run whose store does not say why it was cancelled is cancelled nevertheless. The store is asked
+// once, and heartbeats go on until the work has ended.
+func TestACancelDoesNotWaitForTheStore(t *testing.T) {
+	for _, silence := range []time.Duration{30 * time.Millisecond, 300 * time.Millisecond, time.Second} {
+		for _, before := range []int{0, 1, 3} { // heartbeats
+			t.Run(fmt.Sprintf("%v, after %d", silence, before), func(t *testing.T) {
+				t.Parallel()
+				var suite testsuite.WorkflowTestSuite
+				env := suite.NewTestActivityEnvironment()
+				env.SetWorkerStopChannel(make(chan struct{}))
+				p, asked, over := &beats{errs: append(make([]error, before), temporal.NewCanceledError())}, atomic.Int64{}, make(chan struct{})
+				life := func(ctx context.Context) error {
+					l := &life{p, silence, func(why error) { t.Errorf("it was abandoned: %v", why) }, func(ctx context.Context) *agent.EndError {
+						asked.Add(1)
+						select {
+						case <-ctx.Done():
+						case <-over:
+						}
+						return &agent.EndError{Status: agent.StatusInterrupted}
+					}}
+					work, end := l.live(ctx)
+					defer end()
+					select {
+					case <-work.Done():
+					case <-time.After(10 * time.Second):
+						close(over)
+						return errors.New("the work does not end")
+					}
+					for n := p.n.Load(); p.n.Load() < n+3; {
+						time.Sleep(time.Millisecond)
+					}
+					if n := asked.Load(); n != 1 {
+						t.Errorf("the store was asked %d times", n)
+					}
+					return nil
+				}
+				env.RegisterActivity(life)
+				if _, err := env.ExecuteActivity(life); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/agents-exe/agents/cmd/agents/fleet/internal/store"
@@ -17,7 +18,8 @@ const (
 	// heartbeatMost is the longest time between two heartbeats. It is also how long a
 	// running program may not notice that its run was cancelled.
 	heartbeatMost = 500 * time.Millisecond
-	// heartbeatWait is how long the server may take to answer one.
+	// heartbeatWait is how long the server may take to answer one, and the store to say why a
+	// run was cancelled.
 	heartbeatWait = 2 * time.Second
 	// lostAttempts is the attempt of an activity in which store.ErrLost ends the run. On
 	// NFS, what another host has written may only become visible after a while.
@@ -43,8 +45,9 @@ type life struct {
 	// abandon is called when the worker stops or has lost the activity, before the work ends,
 	// so that nothing is recorded about it.
 	abandon func(error)
-	// cancelled returns why the run was cancelled.
-	cancelled func() *agent.EndError
+	// cancelled returns why the run was cancelled. Its ctx ends soon: no heartbeat is sent
+	// meanwhile.
+	cancelled func(ctx context.Context) *agent.EndError
 }
 
 // live returns the context of the work. end must be called; nothing of live runs after it.
@@ -55,7 +58,12 @@ func (l *life) live(ctx context.Context) (work context.Context, end func()) {
 		l.abandon(why)
 		cancel(why)
 	}
-	stop := func() { cancel(l.cancelled()) }
+	limit := min(l.silence/3, heartbeatWait)
+	stop := sync.OnceFunc(func() { // each heartbeat says again that the run was cancelled
+		asking, done := context.WithTimeout(context.WithoutCancel(ctx), limit)
+		defer done()
+		cancel(l.cancelled(asking))
+	})
 	go func() {
 		defer close(ended)
 		interval := min(l.silence/3, heartbeatMost)
@@ -76,7 +84,7 @@ func (l *life) live(ctx context.Context) (work context.Context, end func()) {
 					give(errLost)
 				}
 			case <-beat.C:
-				err := heartbeat(ctx, l.pulse, min(l.silence/3, heartbeatWait))
+				err := heartbeat(ctx, l.pulse, limit)
 				switch {
 				case temporal.IsCanceledError(err):
 					stop()

@@ -32,7 +32,7 @@ func (w *Worker) step(ctx context.Context, task flow.Task) (next flow.Next, err 
 			ended, cancel := context.WithCancelCause(ctx)
 			why := &agent.EndError{Status: agent.Status(task.End), Text: task.Reason}
 			if task.Reason == "" {
-				why = w.cancelled(ctx, &task)
+				why = w.cancelled(context.WithoutCancel(ctx), &task)
 			}
 			cancel(why)
 			ctx = ended
@@ -169,7 +169,7 @@ func (w *Worker) call(ctx context.Context, task flow.Task) (called flow.Called, 
 		}
 		if task.End != "" {
 			ended, cancel := context.WithCancelCause(ctx)
-			cancel(w.cancelled(ctx, &task))
+			cancel(w.cancelled(context.WithoutCancel(ctx), &task))
 			ctx = ended
 		}
 		defer a.deliver(ctx)()
