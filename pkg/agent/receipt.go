@@ -297,10 +297,13 @@ func (w *receiptWriter) list(heading string, total, n int, entry func(int) strin
 		text += e
 		shownEntries++
 	}
-	if n := total - shownEntries; n > 0 {
+	switch n := total - shownEntries; {
+	case n > 0 && shownEntries == 0:
+		text += fmt.Sprintf("%d more", n)
+	case n > 0:
 		text += fmt.Sprintf("; and %d more", n)
 	}
-	w.line(strings.Replace(text, ": ; and", ": ", 1))
+	w.line(text)
 }
 
 // Left returns what a run left behind and a person should know, as short texts: what changed on
