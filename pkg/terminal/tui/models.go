@@ -59,7 +59,7 @@ func (m *model) modelChosen(msg modelMsg) {
 func (m *model) leaveServers() {
 	m.owned = slices.DeleteFunc(m.owned, func(s *server) bool {
 		used := slices.ContainsFunc(m.talks, func(t *talk) bool { return t.own == s })
-		if !used {
+		if !used && s.leave != nil {
 			s.leave()
 		}
 		return !used

@@ -32,8 +32,8 @@ type server struct {
 	wrote []byte // all of it, once it has ended
 	code  int    // with which it ended
 	notes string // what it said while it loaded its agents
-	// leave says that nothing of this program needs a server that it has started: it ends when
-	// its runs have ended.
+	// leave says that nothing of this program needs the server any more: it ends when its runs
+	// have ended. It is nil if this program did not start it.
 	leave func()
 }
 
