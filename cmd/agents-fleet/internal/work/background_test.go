@@ -224,7 +224,7 @@ func TestAPersonSpeaksToAnAgentInTheBackground(t *testing.T) {
 		t.Run(place, func(t *testing.T) {
 			t.Parallel()
 			files := leaving(waitForSlow)
-			files["tools/slow.script.json"] = `{"rules":[{"when":{"lastMessage":"second"},"answer":{"text":"heard"}},{"answer":{"calls":[{"tool":"bash_note","args":{"text":"s"}}]}}]}`
+			files["tools/slow.script.json"] = `{"rules":[{"when":{"lastMessage":"second"},"answer":{"text":"heard"}},{"answer":{"calls":[{"tool":"bash_note","args":{"text":"${turn}"}}]}}]}`
 			files["tools/slows/note"] = toolFile("note", "idempotent", "sleep 0.1")
 			f := newFleet(t, at(t, place, files))
 			stop := f.worker()
