@@ -422,12 +422,19 @@ func TestProxyEndsSlowClients(t *testing.T) {
 	ended(t, r)
 	_, r = pt.open(t, "example.com:443")
 	ended(t, r)
-	conn, r := pt.open(t, "example.com:443")
-	if _, err := io.WriteString(conn, clientHello(t, &tls.Config{ServerName: "example.com"})); err != nil {
-		t.Fatal(err)
-	}
-	if data, err := io.ReadAll(r); err != nil || len(data) == 0 || data[0] != 0x16 {
-		t.Errorf("read %d bytes, %v, want the server's hello and then the end", len(data), err)
+	for idle := 50 * time.Millisecond; ; idle *= 4 { // on a busy machine the server's hello takes longer
+		pt.address = serve(t, &Proxy{Domains: pt.Domains, Resolve: pt.Resolve, Dial: pt.Dial, First: time.Minute, Idle: idle})
+		conn, r := pt.open(t, "example.com:443")
+		if _, err := io.WriteString(conn, clientHello(t, &tls.Config{ServerName: "example.com"})); err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r)
+		if err == nil && len(data) > 0 && data[0] == 0x16 {
+			return
+		}
+		if err != nil || len(data) > 0 || idle > 10*time.Second {
+			t.Fatalf("read %d bytes, %v, want the server's hello and then the end", len(data), err)
+		}
 	}
 }
 

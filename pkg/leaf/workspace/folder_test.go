@@ -231,7 +231,7 @@ func TestAMergeContinuesAfterAKill(t *testing.T) {
 				left++
 				if r.Intn(3) == 0 && c.kind == "created" {
 					_ = os.Remove(filepath.Join(w.Path(), c.path))
-					delete(want, c.path)
+					delete(want, filepath.FromSlash(c.path))
 				}
 			}
 		}
