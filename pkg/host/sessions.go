@@ -137,7 +137,7 @@ func (k *Kept) Attach(r *runner.Runner) error {
 		if k.Path() == "" { // nothing was written yet
 			return unseen()
 		}
-		return slices.Concat(unseen(), session.CheckpointsOf(k.Path(), "").Skip)
+		return slices.Concat(unseen(), session.FilesOf(k.Path()))
 	}
 	if folder := r.Agent.Checkpoints; folder != "" {
 		if k.keeper == nil {

@@ -217,13 +217,31 @@ func Rename(events iter.Seq2[agent.Event, error], id string) iter.Seq2[agent.Eve
 // CheckpointsOf returns where the checkpoints of the session at path, with an id, are: in its
 // folder, or beside its file. The files of sessions are never among what checkpoints keep.
 func CheckpointsOf(path, id string) checkpoint.Place {
-	if filepath.Base(path) == fileName {
-		path = filepath.Dir(path)
-	} else if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		dir := path + "." + checkpointsDir
-		return checkpoint.Place{Dir: dir, Session: id, Skip: []string{path, dir, path + signatureSuffix}}
+	if folder, ok := sessionFolder(path); ok {
+		return checkpoint.Place{Dir: filepath.Join(folder, checkpointsDir), Session: id, Skip: []string{filepath.Dir(folder), folder}}
 	}
-	return checkpoint.Place{Dir: filepath.Join(path, checkpointsDir), Session: id, Skip: []string{filepath.Dir(path), path}}
+	return checkpoint.Place{Dir: path + "." + checkpointsDir, Session: id, Skip: FilesOf(path)}
+}
+
+// FilesOf returns the files and folders of the session at path.
+func FilesOf(path string) []string {
+	folder, ok := sessionFolder(path)
+	switch {
+	case !ok:
+		return []string{path, path + "." + checkpointsDir, path + signatureSuffix}
+	case folder != path: // it may be a file of this name in a folder with other files
+		return []string{path, path + signatureSuffix, filepath.Join(folder, checkpointsDir), filepath.Join(folder, blobsDir)}
+	}
+	return []string{folder}
+}
+
+// sessionFolder returns the folder of the session at path, if it has one.
+func sessionFolder(path string) (string, bool) {
+	if filepath.Base(path) == fileName {
+		return filepath.Dir(path), true
+	}
+	info, err := os.Stat(path)
+	return path, err == nil && info.IsDir()
 }
 
 // Remove removes the session at path, a folder or a file. If path is a symbolic link,
