@@ -116,7 +116,7 @@ func (t *terminal) fitted(p []byte, prints bool) []byte {
 		t.held.Store(false)
 	}
 	modes := bytes.Count(p, []byte("\x1b[?")) - bytes.Count(p, []byte("\x1b[?25")) - bytes.Count(p, []byte(syncStart)) - bytes.Count(p, []byte(syncEnd))
-	if !prints && modes == 0 && shown.width != width {
+	if holds := t.held.Load() && !t.settled.Load(); !holds && !prints && modes == 0 && shown.width != width {
 		t.hold() // the message with the new size is on its way
 	}
 	if t.held.Load() && !prints && modes == 0 {

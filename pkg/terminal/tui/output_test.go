@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -64,6 +66,29 @@ func TestTheCursorFindsTheLiveRegion(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Frames that are held back do not put off the moment in which the live region is drawn again.
+func TestTheLiveRegionIsHeldForAMoment(t *testing.T) {
+	for _, pause := range []time.Duration{time.Millisecond, settleTime / 10, settleTime - 1, 2 * settleTime} {
+		synctest.Test(t, func(t *testing.T) {
+			size, settled := 80, atomic.Bool{}
+			out := &terminal{view: func() frame { return frame{lines: []string{"> "}} }, size: func() (int, int, error) { return size, 30, nil }}
+			filter := out.resized(func() *tea.Program { return nil })
+			out.rested = time.AfterFunc(settleTime, func() { settled.Store(true) })
+			out.rested.Stop()
+			filter(nil, tea.WindowSizeMsg{Width: size, Height: 30})
+			size = 60
+			for end := time.Now().Add(2 * settleTime); time.Now().Before(end); time.Sleep(pause) {
+				if !settled.Load() && out.fitted([]byte("frame"), false) != nil {
+					t.Fatal("a frame is drawn that is wider than the window")
+				}
+			}
+			if !settled.Load() {
+				t.Errorf("with a frame each %v, the live region is not drawn again", pause)
+			}
+		})
 	}
 }
 
