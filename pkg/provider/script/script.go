@@ -182,10 +182,17 @@ func (d Dialect) search(text string) (a textcall.Answer, script string, found bo
 	if begin >= 0 {
 		return textcall.Answer{Text: text[:begin], Said: text[begin:], Wrong: "the script ends without a line " + d.end() + cutOff}, text[body:], true
 	}
+	m := patterns().wait.FindStringIndex(text)
+	if m != nil { // it may follow the block
+		if a, script, found = fenced(text[:m[0]]); found && a.Wrong == "" {
+			a.Said += text[m[0]:]
+			return a, script + "\n" + strings.TrimSpace(text[m[0]:]), found
+		}
+	}
 	if a, script, found = fenced(text); found {
 		return a, script, found
 	}
-	if m := patterns().wait.FindStringIndex(text); m != nil { // it needs no script around it
+	if m != nil { // it needs no script around it
 		return textcall.Answer{Text: text[:m[0]], Said: text[m[0]:]}, text[m[0]:], true
 	}
 	return a, script, found

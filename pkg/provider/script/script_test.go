@@ -124,7 +124,11 @@ func TestResults(t *testing.T) {
 func TestAFenceAndAWait(t *testing.T) {
 	for _, fence := range []string{"```", "```bash", "```sh"} {
 		for _, body := range []string{fence + "\nls\n```\nagent2_wait 3\n", fence + "\nls\nagent2_wait 3\n```\n", "\n" + fence + "\nls\n```\n\nagent2_wait 3\n\n"} {
-			for _, text := range []string{"S\n" + body + "E\n", "S\n" + strings.Replace(body, "agent2_wait 3\n", "", 1) + "E\nagent2_wait 3\n"} {
+			texts := []string{"S\n" + body + "E\n", "S\n" + strings.Replace(body, "agent2_wait 3\n", "", 1) + "E\nagent2_wait 3\n"}
+			if fence != "```" { // which alone is no script
+				texts = append(texts, body, "I look.\n"+body)
+			}
+			for _, text := range texts {
 				a := Dialect{Start: "S", End: "E"}.Read(text, tools)
 				var args struct {
 					Command string
@@ -144,7 +148,7 @@ func TestAFenceAndAWait(t *testing.T) {
 // What is shown while an answer arrives is what it says beside the script.
 func TestScriptsAreNotShown(t *testing.T) {
 	for _, text := range []string{"I look.\nagent2_script_start\nls\nagent2_script_end\n", "I look.\n```bash\nls\n```\n", "I wait.\nagent2_wait 30", "I wait.\n  agent2_wait 2.5s\n", "agent2_wait 1\n",
-		"agent2_wait 1 is a line\nof the answer", "It is\nagent2", "Here is\n```text\nls\n```\n"} {
+		"agent2_wait 1 is a line\nof the answer", "Hi\nagent2_wait lets me wait.\nA bash\nbash\nscript:\nagent2_script_start\nls\nagent2_script_end\n", "I look and wait.\n```bash\nls\n```\nagent2_wait 3\n", "It is\nagent2", "Here is\n```text\nls\n```\n"} {
 		for _, size := range []int{1, 5, 1000} {
 			shown := ""
 			p := &textcall.Provider{Provider: pieces{text, size}, Dialect: Dialect{}}

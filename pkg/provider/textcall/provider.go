@@ -89,6 +89,7 @@ func (p *Provider) Generate(ctx context.Context, req *agent.Request, delta func(
 		shown.rest()
 		return resp, nil
 	}
+	shown.before(answer.Text)
 	with := *resp
 	with.Message.Parts = slices.DeleteFunc(slices.Clone(resp.Message.Parts), func(p agent.Part) bool { return p.Kind == agent.PartText })
 	for _, part := range []agent.Part{agent.Text(answer.Text), {Kind: agent.PartCalls, Text: answer.Said}, {Kind: agent.PartCalls, Text: answer.Ignored, Name: ignored}} {
@@ -165,6 +166,7 @@ type display struct {
 	line    string // the last one, as far as it is there and was not passed
 	passed  bool   // a part of the line was
 	held    strings.Builder
+	all     strings.Builder // what was forwarded
 	holding bool
 }
 
@@ -202,6 +204,7 @@ func (d *display) text(text string) {
 
 func (d *display) show(text string) {
 	if text != "" {
+		d.all.WriteString(text)
 		d.delta(agent.Delta{Kind: agent.DeltaText, Text: text})
 	}
 }
@@ -209,4 +212,11 @@ func (d *display) show(text string) {
 // rest forwards the text that was held back, because there are no calls.
 func (d *display) rest() {
 	d.show(d.line + d.held.String())
+}
+
+// before forwards what was held back of text, which stands before the calls of an answer.
+func (d *display) before(text string) {
+	if more, ok := strings.CutPrefix(text, d.all.String()); ok && d.all.Len()+d.held.Len()+len(d.line) > 0 {
+		d.show(more)
+	}
 }
