@@ -40,7 +40,10 @@ func (op *operation) request(args map[string]any) (*request, error) {
 			if strings.Trim(value, ".") == "" {
 				return nil, fmt.Errorf("%s must not be %q: in a path, it leads to another resource", p.arg, value)
 			}
-			r.path = strings.ReplaceAll(r.path, "{"+p.name+"}", value)
+			path, query, hasQuery := strings.Cut(r.path, "?")
+			if r.path = strings.ReplaceAll(path, "{"+p.name+"}", value); hasQuery {
+				r.path += "?" + strings.ReplaceAll(query, "{"+p.name+"}", join(v, ",", p.explode, url.QueryEscape))
+			}
 		case "query":
 			r.query = append(r.query, pairs(p.name, v, p.style, p.explode)...)
 		case "header":
@@ -208,8 +211,15 @@ var groups = [][4]string{
 	{"ranking", "order", "order", "Ordering clause, such as created_at.desc,name.asc"},
 }
 
-// notFilters are parameters of PostgREST that do not say which rows a request changes.
-var notFilters = []string{"select", "columns", "order", "limit", "offset", "on_conflict"}
+// rowFilter begins the references of the parameters that filter the rows of a table.
+const rowFilter = "#/parameters/rowFilter."
+
+// The parameters of PostgREST that combine filters, and those that cannot filter, whatever the
+// columns are called.
+var (
+	combining = []string{"and", "or", "not.and", "not.or"}
+	options   = []string{"select", "columns", "order", "limit", "offset", "on_conflict"}
+)
 
 var groupAbout = map[string]string{
 	"subset": "Pagination and column selection", "ranking": "Result ordering", "arguments": "The arguments of the function",
@@ -247,7 +257,7 @@ func (b *Box) table(t *tool) {
 					add(g[0], g[1], g[3], "string", "integer")
 				}
 			}
-			if strings.HasPrefix(p.ref, "#/parameters/rowFilter.") {
+			if strings.HasPrefix(p.ref, rowFilter) {
 				add("filters", p.name, cmp.Or(shorten(p.about, e.about), "Filter on "+p.name), "string", "number", "boolean")
 			} else if isFunction && p.in == "query" && p.ref == "" {
 				add("arguments", p.name, shorten(p.about, e.about), "string", "number", "boolean")
@@ -265,6 +275,15 @@ func (b *Box) table(t *tool) {
 	})
 }
 
+// filters reports whether a parameter filters the rows of the table by a column, or by a value in
+// it. Filters of embedded tables, such as actors.name, do not.
+func (op *operation) filters(key string) bool {
+	column, _, _ := strings.Cut(key, "->")
+	return slices.Contains(combining, key) || !slices.Contains(options, column) && slices.ContainsFunc(op.parameters, func(p parameter) bool {
+		return p.name == column && strings.HasPrefix(p.ref, rowFilter)
+	})
+}
+
 // rows makes the request of a call of a table or a function.
 func (op *operation) rows(args map[string]any) (*request, error) {
 	r, filtered := &request{path: op.path, header: http.Header{"Accept": {"application/json"}}}, false
@@ -272,7 +291,7 @@ func (op *operation) rows(args map[string]any) (*request, error) {
 		for key, v := range object(args[group]) {
 			if v != nil {
 				r.query = append(r.query, url.QueryEscape(key)+"="+url.QueryEscape(text(v, false)))
-				filtered = filtered || group == "filters" && !slices.Contains(notFilters, key)
+				filtered = filtered || group == "filters" && op.filters(key)
 			}
 		}
 	}

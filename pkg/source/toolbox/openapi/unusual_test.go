@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/agents-exe/agents/pkg/schema"
 	"github.com/agents-exe/agents/pkg/source/toolbox/companion"
@@ -73,6 +72,21 @@ func TestQueriesOfPaths(t *testing.T) {
 	}
 }
 
+// TestArgumentsInQueriesOfPaths: an argument is one value, whatever it contains.
+func TestArgumentsInQueriesOfPaths(t *testing.T) {
+	for _, path := range []string{"/a?id={id}", "/{id}?id={id}&all", "/a?x=1&id={id}"} {
+		for _, value := range []string{"a", "1&force=true", "a+b", "a b", "50%", "?", "#x", "a;b", "é", "{q}"} {
+			b := open(t, describe(map[string]string{path: `{"delete":{"operationId":"op","parameters":[{"name":"id","in":"path"},{"name":"q","in":"path"}]}}`}, ""), companion.OpenAPI{BaseURL: "/v1"}, echo)
+			args, _ := json.Marshal(map[string]string{"p_id": value, "p_q": "q"})
+			got, err := b.call(t, "op", string(args))
+			u, parseErr := url.Parse(strings.TrimPrefix(got, "HTTP 200\nDELETE "))
+			if err != nil || parseErr != nil || u.Query().Get("id") != value || u.Query().Has("force") {
+				t.Errorf("%s with %s: %q, %v", path, args, got, err)
+			}
+		}
+	}
+}
+
 // TestAddressesOfDocuments: the document is read from the address that the entry has.
 func TestAddressesOfDocuments(t *testing.T) {
 	for _, path := range []string{"/", "/schema", "/schema/", "/schema/?format=json", "/a%2Fb/"} {
@@ -122,6 +136,7 @@ func TestTablesAreNotChangedWithoutAFilter(t *testing.T) {
 	b := open(t, "postgrest.json", companion.OpenAPI{Name: "postgrest_postgrest", PostgREST: true, Methods: []string{"PATCH", "DELETE"}}, func(_ http.ResponseWriter, r *http.Request) { sent = append(sent, r.URL.String()) })
 	for _, tool := range []string{"patch_users", "delete_users"} {
 		for _, args := range []string{`{"filters":{"select":"*"}}`, `{"filters":{"limit":1}}`, `{"filters":{"order":"id","offset":0}}`, `{"filters":{"columns":"name"}}`, `{"filters":{"on_conflict":"id"}}`,
+			`{"filters":{"select":"*,actors(*)","actors.limit":1}}`, `{"filters":{"actors.id":"eq.1"}}`, `{"filters":{"actors.or":"(id.eq.1)"}}`, `{"filters":{"":"x"}}`, `{"filters":{"apikey":"x"}}`, `{"filters":{"Select":"id"}}`, `{"filters":{"ID":"eq.1"}}`, `{"filters":{"other->id":"eq.1"}}`,
 			`{"arguments":{"id":"eq.1"}}`, `{"arguments":{"x":1},"filters":{"limit":"1"}}`, `{"subset":{"limit":1}}`, `{}`} {
 			if _, err := b.call(t, tool, args); err == nil || !strings.Contains(err.Error(), "without one, the call would change every row") {
 				t.Errorf("%s %s: %v", tool, args, err)
@@ -130,7 +145,7 @@ func TestTablesAreNotChangedWithoutAFilter(t *testing.T) {
 		if len(sent) > 0 {
 			t.Errorf("%s: sent %q", tool, sent)
 		}
-		for _, args := range []string{`{"filters":{"id":"eq.1"}}`, `{"filters":{"id":"eq.1","limit":1,"order":"id"}}`, `{"filters":{"or":"(id.eq.1,id.eq.2)"}}`} {
+		for _, args := range []string{`{"filters":{"id":"eq.1"}}`, `{"filters":{"id":"eq.1","limit":1,"order":"id"}}`, `{"filters":{"or":"(id.eq.1,id.eq.2)"}}`, `{"filters":{"not.and":"(id.eq.1,id.eq.2)"}}`, `{"filters":{"id->a->>b":"eq.1"}}`} {
 			if _, err := b.call(t, tool, args); err != nil {
 				t.Errorf("%s %s: %v", tool, args, err)
 			}
@@ -162,21 +177,18 @@ func TestWordsOfOtherTypes(t *testing.T) {
 	}
 }
 
-// TestWideSchemas: many properties in a schema that many operations have cost little, although none of
-// them fits into the tools.
+// TestWideSchemas: of a schema with more properties than fit into a tool, no more than these are read.
 func TestWideSchemas(t *testing.T) {
-	wide, operations := map[string]any{}, map[string]string{}
-	for i := range 20_000 {
-		wide[fmt.Sprint("property", i)] = map[string]any{"$ref": "#/components/schemas/Small"}
-	}
-	for i := range 100 {
-		operations[fmt.Sprint("/", i)] = `{"post":{"requestBody":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/Wide"}}}}}}`
-	}
-	schemas, _ := json.Marshal(map[string]any{"Wide": map[string]any{"type": "object", "properties": wide}, "Small": map[string]any{"type": "string"}})
-	begin := time.Now()
-	b := open(t, describe(operations, `,"components":{"schemas":`+string(schemas)+`}`), companion.OpenAPI{BaseURL: "https://x.example"}, nil)
-	if took := time.Since(begin); took > 30*time.Second || len(b.Tools) != len(operations) {
-		t.Errorf("%d tools took %s", len(b.Tools), took)
+	for _, n := range []int{maxNodes - 1, maxNodes, 10 * maxNodes} {
+		wide := map[string]any{}
+		for i := range n {
+			wide[fmt.Sprint("property", i)] = map[string]any{"properties": map[string]any{"x": map[string]any{}, "y": map[string]any{}}}
+		}
+		e := &expander{&document{}, maxNodes, 0}
+		e.schema(map[string]any{"properties": wide}, 8, nil)
+		if read := maxNodes - e.nodes; read > maxNodes+10 {
+			t.Errorf("of %d properties, %d schemas were read, the limit is %d", n, read, maxNodes)
+		}
 	}
 }
 
