@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agents-exe/agents/pkg/leaf/filelock"
 	"github.com/agents-exe/agents/pkg/leaf/wholefile"
 )
 
@@ -177,7 +178,12 @@ func (w *Work) copyDiff(ctx context.Context) (text string, err error) {
 }
 
 // copyMerge copies what changed to the folder, unless files have changed there too.
-func (w *Work) copyMerge() (string, error) {
+func (w *Work) copyMerge(ctx context.Context) (string, error) {
+	release, err := filelock.Acquire(ctx, filepath.Join(w.top, Folder, w.Name+".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer release()
 	list, files, err := w.changes()
 	if err != nil {
 		return "", err
@@ -204,9 +210,7 @@ func (w *Work) copyMerge() (string, error) {
 	slices.SortStableFunc(list, func(a, b change) int { // a file may be where a folder was
 		return map[bool]int{true: 0, false: 1}[a.kind == removed] - map[bool]int{true: 0, false: 1}[b.kind == removed]
 	})
-	if err := w.removeParts(into); err != nil {
-		return "", err
-	}
+	w.removeParts(into)
 	text := ""
 	for _, c := range list {
 		if err := w.replace(from, into, c); err != nil {
@@ -247,16 +251,17 @@ func (w *Work) part(path string) string {
 	return filepath.Join(filepath.Dir(path), w.partPrefix()+rand.Text())
 }
 
-// removeParts removes what a merge that was killed has left.
-func (w *Work) removeParts(into *os.Root) error {
-	return fs.WalkDir(into.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+// removeParts removes what a merge that was killed has left. What cannot be removed stays: no merge
+// uses its name again.
+func (w *Work) removeParts(into *os.Root) {
+	prefix := w.partPrefix()
+	_ = fs.WalkDir(into.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil: // nothing was merged into a folder that cannot be read
-			return nil
 		case d.IsDir() && (d.Name() == ".git" || path == filepath.ToSlash(Folder)):
 			return fs.SkipDir
-		case !d.IsDir() && strings.HasPrefix(d.Name(), w.partPrefix()):
-			return into.Remove(filepath.FromSlash(path))
+		case !d.IsDir() && strings.HasPrefix(d.Name(), prefix) && len(d.Name()) == len(prefix)+len(rand.Text()): // not S-1-1-1-1 for S-1-1
+			_ = into.Remove(filepath.FromSlash(path))
 		}
 		return nil
 	})

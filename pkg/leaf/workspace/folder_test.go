@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -262,11 +263,52 @@ func TestAMergeThatFailsLeavesNothing(t *testing.T) {
 		if err := w.replace(from, into, change{path: name}); err == nil {
 			t.Errorf("%s: a folder was replaced by a file", name)
 		}
+		for path := range tree(t, p.Dir) {
+			if strings.Contains(path, "agents-part") {
+				t.Errorf("%s: %s is left", name, path)
+			}
+		}
 		if err := os.RemoveAll(blocked); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Merge(t.Context()); err != nil || !maps.Equal(tree(t, p.Dir), tree(t, w.Path())) {
 			t.Errorf("%s: the folder is gone, and the merge says %v: %q", name, err, tree(t, p.Dir))
+		}
+	}
+}
+
+// TestMergesOfOneCopyTakeTurns, and leave the files of other merges alone.
+func TestMergesOfOneCopyTakeTurns(t *testing.T) {
+	t.Parallel()
+	p := Place{Dir: t.TempDir(), Environ: os.Environ()}
+	write(t, p.Dir, map[string]string{"other": "x"})
+	w, err := Open(t.Context(), p, Options{Kind: Copy, Key: "S.1.1", Agent: "coder"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	below := (&Work{Name: w.Name + "-1-1"}).part("sub/file") // of an agent below
+	for round := range 10 {
+		files := map[string]string{}
+		for i := range 20 {
+			files[fmt.Sprint("file", i)] = fmt.Sprint(round, i)
+		}
+		write(t, w.Path(), files)
+		write(t, p.Dir, map[string]string{below: "of another merge"})
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				if _, err := w.Merge(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		got := tree(t, p.Dir)
+		if _, ok := got[below]; !ok {
+			t.Fatal("the file of another merge was removed")
+		}
+		if delete(got, below); !maps.Equal(got, tree(t, w.Path())) {
+			t.Fatalf("merged %q, want %q", got, tree(t, w.Path()))
 		}
 	}
 }

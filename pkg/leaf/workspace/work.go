@@ -150,7 +150,7 @@ func (w *Work) Diff(ctx context.Context) (text string, err error) {
 // branch are as they were.
 func (w *Work) Merge(ctx context.Context) (string, error) {
 	if w.Kind == Copy {
-		return w.copyMerge()
+		return w.copyMerge(ctx)
 	}
 	if w.repo.bare {
 		return "", fmt.Errorf("%s has no working tree; merge %s in a clone", w.top, w.Branch())
