@@ -70,8 +70,11 @@ func (w *Worker) attempt(ctx context.Context, task flow.Task, do func(context.Co
 	return flow.Position(at), failure(ctx, err)
 }
 
-// cancelled returns why the session of a task was cancelled.
+// cancelled returns why the session of a task was cancelled. It does not wait for the store longer
+// than heartbeatWait.
 func (w *Worker) cancelled(ctx context.Context, task *flow.Task) *agent.EndError {
+	ctx, done := context.WithTimeout(ctx, heartbeatWait)
+	defer done()
 	reason, err := w.store.Get(ctx, flow.StopName(task.Record, task.Session))
 	if err != nil { // nobody stopped this agent alone, as far as is known
 		return &agent.EndError{Status: agent.StatusInterrupted, Text: "the run was cancelled"}
